@@ -1,0 +1,45 @@
+// Row-major matrices that the caller owns. Every matrix parameter of the library is one of these
+// views.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+namespace fourfold {
+
+// Element (r, c) is data[r * stride + c]; stride counts elements and is at least cols.
+template <class T>
+struct MatrixView {
+  T* data = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::size_t stride = 0;
+
+  MatrixView() = default;
+  MatrixView(T* first, std::size_t n_rows, std::size_t n_cols)
+      : data(first), rows(n_rows), cols(n_cols), stride(n_cols) {}
+  MatrixView(T* first, std::size_t n_rows, std::size_t n_cols, std::size_t row_stride)
+      : data(first), rows(n_rows), cols(n_cols), stride(row_stride) {}
+
+  // A writable view reads as a constant one.
+  template <class U>
+  requires(std::is_same_v<const U, T> && !std::is_const_v<U>) MatrixView(const MatrixView<U>& other)
+      : data(other.data), rows(other.rows), cols(other.cols), stride(other.stride) {}
+
+  std::span<T> row(std::size_t r) const { return {data + r * stride, cols}; }
+  MatrixView rows_from(std::size_t first, std::size_t count) const {
+    return {data + first * stride, count, cols, stride};
+  }
+  MatrixView cols_from(std::size_t first, std::size_t count) const {
+    return {data + first, rows, count, stride};
+  }
+};
+
+using Matrix = MatrixView<float>;
+using ConstMatrix = MatrixView<const float>;
+
+// A weight as checkpoints store it: [out, in], like torch.nn.Linear.weight.
+using Weight = ConstMatrix;
+
+}  // namespace fourfold

@@ -1,0 +1,46 @@
+// Sixteen floats in a 512-bit register.
+struct VecF32 {
+  static constexpr std::size_t kLanes = 16;
+  using Mask = __mmask16;
+  __m512 v;
+
+  static __mmask16 lanes(std::size_t n) {
+    return n < 16 ? static_cast<__mmask16>((1U << n) - 1U) : static_cast<__mmask16>(0xFFFF);
+  }
+  static VecF32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static VecF32 load_part(const float* p, std::size_t n) {
+    return {_mm512_maskz_loadu_ps(lanes(n), p)};
+  }
+  static VecF32 set(float x) { return {_mm512_set1_ps(x)}; }
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+  void store_part(float* p, std::size_t n) const { _mm512_mask_storeu_ps(p, lanes(n), v); }
+  // The lanes from n on become x.
+  VecF32 keep(std::size_t n, float x) const {
+    return {_mm512_mask_blend_ps(lanes(n), _mm512_set1_ps(x), v)};
+  }
+};
+inline VecF32 operator+(VecF32 a, VecF32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline VecF32 operator-(VecF32 a, VecF32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline VecF32 operator*(VecF32 a, VecF32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline VecF32 operator/(VecF32 a, VecF32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline VecF32 fma(VecF32 a, VecF32 b, VecF32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+// Both give b when one of them is NaN.
+inline VecF32 min(VecF32 a, VecF32 b) { return {_mm512_min_ps(a.v, b.v)}; }
+inline VecF32 max(VecF32 a, VecF32 b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline VecF32 abs(VecF32 a) { return {_mm512_abs_ps(a.v)}; }
+inline __mmask16 less(VecF32 a, VecF32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+inline VecF32 select(__mmask16 mask, VecF32 a, VecF32 b) {
+  return {_mm512_mask_blend_ps(mask, b.v, a.v)};
+}
+inline VecF32 round(VecF32 a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline VecF32 sqrt(VecF32 a) { return {_mm512_sqrt_ps(a.v)}; }
+inline VecF32 scale_pow2(VecF32 x, VecF32 n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+inline float sum(VecF32 a) { return _mm512_reduce_add_ps(a.v); }
+inline float largest(VecF32 a) { return _mm512_reduce_max_ps(a.v); }
+// Keeps a loaded value in its register; g++ 12 would load it again for each multiply-add.
+inline VecF32 opaque(VecF32 a) {
+  asm("" : "+v"(a.v));
+  return a;
+}

@@ -1,0 +1,84 @@
+#include "kernels/dispatch.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "fourfold/error.h"
+
+namespace fourfold {
+namespace {
+
+struct Entry {
+  const KernelTable* table;
+  bool (*supported)();
+};
+
+// Best first. __builtin_cpu_supports also asks whether the system saves the registers.
+const std::array<Entry, 3> kEntries{{
+    {&kAvx512Kernels,
+     [] {
+       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+              __builtin_cpu_supports("fma");
+     }},
+    {&kAvx2Kernels, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+    {&kScalarKernels, [] { return true; }},
+}};
+
+constexpr std::array<std::string_view, 6> kKnownNames{"scalar", "avx2",        "avx2_vnni",
+                                                      "avx512", "avx512_vnni", "avx512_bf16"};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+const KernelTable& choose() {
+  const char* forced = std::getenv("FOURFOLD_ISA");
+  if (forced == nullptr || *forced == '\0') {
+    for (const auto& entry : kEntries)
+      if (entry.supported()) return *entry.table;
+    return kScalarKernels;
+  }
+  if (const KernelTable* table = find_kernels(forced)) return *table;
+  const std::string name = std::string(std::string_view(forced).substr(0, 64));
+  const auto report = isa_report();
+  const bool compiled =
+      std::find(report.compiled.begin(), report.compiled.end(), name) != report.compiled.end();
+  const bool known = std::find(kKnownNames.begin(), kKnownNames.end(), name) != kKnownNames.end();
+  throw Error(ErrorCode::unsupported, "FOURFOLD_ISA=" + name + ": " +
+                                          (compiled ? "this CPU lacks it"
+                                           : known  ? "this build has no kernels for it"
+                                                    : "unknown instruction set") +
+                                          "; available here: " + joined(report.detected));
+}
+
+}  // namespace
+
+const KernelTable* find_kernels(std::string_view name) {
+  for (const auto& entry : kEntries)
+    if (name == entry.table->name) return entry.supported() ? entry.table : nullptr;
+  return nullptr;
+}
+
+const KernelTable& kernels() {
+  static const KernelTable& table = choose();
+  return table;
+}
+
+IsaReport isa_report() {
+  IsaReport report;
+  for (const auto& entry : kEntries) {
+    report.compiled.emplace_back(entry.table->name);
+    if (entry.supported()) report.detected.emplace_back(entry.table->name);
+  }
+  const char* forced = std::getenv("FOURFOLD_ISA");
+  const bool asked = forced != nullptr && *forced != '\0';
+  report.chosen = asked ? forced : report.detected.front();
+  report.reason = asked ? "FOURFOLD_ISA asks for it" : "the best that this CPU has";
+  return report;
+}
+
+}  // namespace fourfold

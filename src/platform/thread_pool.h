@@ -1,0 +1,60 @@
+// A persistent pool with a fixed split: thread t of T always gets the same tasks, so results cannot
+// depend on timing. The caller is thread 0. Workers spin briefly, then sleep; a forked child starts
+// its own workers at the first call.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "fourfold/runtime.h"
+
+namespace fourfold {
+
+class ThreadPool {
+ public:
+  // cpus: where to pin, one thread each; empty or fewer than threads: no pinning.
+  ThreadPool(unsigned threads, std::vector<int> cpus);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  unsigned threads() const { return threads_; }
+  int caller_cpu() const { return cpus_.empty() ? -1 : cpus_.front(); }
+
+  // Calls work(thread, threads) once on each thread and returns when all are done. work must not
+  // throw. A second caller waits for its turn.
+  template <class Work>
+  void parallel(Work&& work) {
+    using Plain = std::remove_reference_t<Work>;
+    run([](void* context, unsigned thread,
+           unsigned threads) { (*static_cast<Plain*>(context))(thread, threads); },
+        const_cast<void*>(static_cast<const void*>(&work)));
+  }
+
+  // Calls task(index, thread) for each index below count; thread t gets one contiguous range.
+  template <class Task>
+  void for_each(std::size_t count, Task&& task) {
+    parallel([&](unsigned thread, unsigned threads) {
+      const std::size_t last = count * (thread + 1) / threads;
+      for (std::size_t index = count * thread / threads; index < last; ++index) task(index, thread);
+    });
+  }
+
+  std::vector<ThreadTime> times() const;
+  void reset_times();
+
+ private:
+  using Function = void (*)(void* context, unsigned thread, unsigned threads);
+  struct State;
+  void run(Function function, void* context);
+  void start();
+  void stop();
+
+  unsigned threads_;
+  std::vector<int> cpus_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fourfold

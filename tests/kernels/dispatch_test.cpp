@@ -1,0 +1,121 @@
+// Dispatch: the instruction set asked for is the one that runs; a wrong one is an error, never a
+// fallback.
+#include "kernels/dispatch.h"
+
+#include <doctest/doctest.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "fourfold/error.h"
+#include "isa_check.h"
+
+namespace fourfold {
+namespace {
+
+// Runs one hidden case of this executable in a process of its own, as the choice is made once.
+std::string output_with_isa(const std::string& isa) {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  REQUIRE(length > 0);
+  const std::string command = "FOURFOLD_ISA='" + isa + "' '" +
+                              std::string(path, static_cast<std::size_t>(length)) +
+                              "' --no-skip --test-case='tell what runs' 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string text;
+  char part[512];
+  for (std::size_t n = 0; (n = fread(part, 1, sizeof(part), pipe)) > 0;) text.append(part, n);
+  pclose(pipe);
+  return text;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("tell what runs" * doctest::skip()) {
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    try {
+      const Runtime runtime({.count = 1});
+      printf("[attempt %d runs %s]\n", attempt, std::string(runtime.isa()).c_str());
+    } catch (const Error& error) {
+      printf("[attempt %d %s] %s\n", attempt, std::string(error_code_name(error.code)).c_str(),
+             error.what());
+    }
+  }
+}
+
+TEST_CASE("the instruction set asked for is the one that runs") { check_isa_asked_for(); }
+
+TEST_CASE("the table in use is the one of that name") {
+  const KernelTable* found = find_kernels(kernels().name);
+  CHECK(found == &kernels());
+}
+
+TEST_CASE("scalar is always there, unknown names never") {
+  REQUIRE(find_kernels("scalar") != nullptr);
+  CHECK(std::string(find_kernels("scalar")->name) == "scalar");
+  for (const char* name : {"", "SCALAR", "avx", "avx2 ", "avx512_bf16", "neon"}) {
+    CAPTURE(name);
+    CHECK(find_kernels(name) == nullptr);
+  }
+}
+
+TEST_CASE("every table is complete") {
+  for (const std::string& name : isa_report().detected) {
+    CAPTURE(name);
+    const KernelTable* table = find_kernels(name);
+    REQUIRE(table != nullptr);
+    CHECK(table->name == name);
+    CHECK((table->gemm_tile_f32 != nullptr));
+    for (std::size_t i = 0; i < kActivations; ++i) {
+      CHECK((table->gemm_epilogue_f32[i] != nullptr));
+      CHECK((table->activation_f32[i] != nullptr));
+    }
+    CHECK((table->layer_norm_f32 != nullptr));
+    CHECK((table->softmax_f32 != nullptr));
+    CHECK((table->add_f32 != nullptr));
+    CHECK((table->peak_probe_f32 != nullptr));
+    CHECK((table->read_probe != nullptr));
+  }
+}
+
+TEST_CASE("the report lists what is compiled, what the CPU has, and what was chosen") {
+  const IsaReport report = isa_report();
+  CHECK(report.compiled == std::vector<std::string>{"avx512", "avx2", "scalar"});
+  REQUIRE_FALSE(report.detected.empty());
+  CHECK(report.detected.back() == "scalar");
+  for (const std::string& name : report.detected)
+    CHECK(std::count(report.compiled.begin(), report.compiled.end(), name) == 1);
+  CHECK(report.chosen == kernels().name);
+  CHECK_FALSE(report.reason.empty());
+}
+
+TEST_CASE("each detected instruction set runs when asked for") {
+  for (const std::string& name : isa_report().detected)
+    CHECK(holds(output_with_isa(name), "[attempt 1 runs " + name + "]"));
+}
+
+TEST_CASE("an empty FOURFOLD_ISA means the best") {
+  CHECK(holds(output_with_isa(""), "[attempt 1 runs " + isa_report().detected.front() + "]"));
+}
+
+TEST_CASE("an unknown instruction set is unsupported, each time, and the message lists what is") {
+  const std::string text = output_with_isa("avx1024");
+  CHECK(holds(text, "[attempt 1 unsupported] FOURFOLD_ISA=avx1024: unknown instruction set"));
+  CHECK(holds(text, "[attempt 2 unsupported]"));
+  CHECK(holds(text, "available here: "));
+  for (const std::string& name : isa_report().detected) CHECK(holds(text, name));
+}
+
+TEST_CASE("a known instruction set without kernels in this build is unsupported") {
+  const std::string text = output_with_isa("avx512_bf16");
+  CHECK(holds(text, "[attempt 1 unsupported] FOURFOLD_ISA=avx512_bf16: this build has no kernels"));
+}
+
+}  // namespace
+}  // namespace fourfold
