@@ -1,0 +1,154 @@
+// attention_forward against naive float64 attention; sequences and heads do not see each other.
+#include "ops/attention_core.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "reference.h"
+#include "sample_values.h"
+
+namespace fourfold {
+namespace {
+
+constexpr std::size_t kHeads = 3;
+constexpr float kGuard = -77.25F;
+
+struct Problem {
+  Problem(std::vector<std::size_t> lengths, std::size_t dim, std::uint64_t seed = 1)
+      : sequence_lengths(std::move(lengths)),
+        head_dim(dim),
+        width(kHeads * dim),
+        tokens(std::accumulate(sequence_lengths.begin(), sequence_lengths.end(), std::size_t{0})),
+        q(real_values(tokens * width, seed * 3 + 1, -1.9F, 2.3F)),
+        k(real_values(tokens * width, seed * 5 + 2, -2.1F, 1.7F)),
+        v(real_values(tokens * width, seed * 7 + 3)) {}
+
+  std::vector<float> run(unsigned threads = 2) const {
+    Runtime runtime({.count = threads});
+    Workspace workspace(runtime);
+    std::vector<float> y(tokens * width, kGuard);
+    attention_forward({q.data(), tokens, width}, {k.data(), tokens, width},
+                      {v.data(), tokens, width}, sequence_lengths, kHeads,
+                      {y.data(), tokens, width}, workspace);
+    return y;
+  }
+
+  std::vector<std::size_t> sequence_lengths;
+  std::size_t head_dim, width, tokens;
+  std::vector<float> q, k, v;
+};
+
+TEST_CASE("one sequence against float64") {
+  for (const std::size_t tokens : {1U, 2U, 63U, 64U, 65U, 131U})
+    for (const std::size_t head_dim : {5U, 32U, 67U}) {
+      CAPTURE(tokens);
+      CAPTURE(head_dim);
+      const Problem problem({tokens}, head_dim, tokens + head_dim);
+      const auto expected =
+          reference::attention(reference::widened(problem.q), reference::widened(problem.k),
+                               reference::widened(problem.v), tokens, kHeads, head_dim);
+      CHECK(reference::largest_difference(problem.run(), expected) < 1e-5);
+    }
+}
+
+TEST_CASE("a head wider than one depth block") {
+  const Problem problem({7}, 149);
+  const auto expected =
+      reference::attention(reference::widened(problem.q), reference::widened(problem.k),
+                           reference::widened(problem.v), 7, kHeads, 149);
+  CHECK(reference::largest_difference(problem.run(), expected) < 2e-5);
+}
+
+TEST_CASE("one token gets its own value row") {
+  const Problem problem({1}, 5);
+  CHECK(same_bits(problem.run(), problem.v));
+}
+
+TEST_CASE("sequences side by side equal each alone, bit for bit") {
+  for (const std::size_t head_dim : {5U, 32U, 67U}) {
+    CAPTURE(head_dim);
+    const Problem both({17, 0, 71, 1}, head_dim, 9);
+    const std::vector<float> together = both.run();
+    std::size_t first = 0;
+    for (const std::size_t length : both.sequence_lengths) {
+      Problem alone({length}, head_dim);
+      const auto part = [&](const std::vector<float>& all) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first * both.width);
+        return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(length * both.width));
+      };
+      alone.q = part(both.q);
+      alone.k = part(both.k);
+      alone.v = part(both.v);
+      CAPTURE(length);
+      CHECK(same_bits(alone.run(), part(together)));
+      first += length;
+    }
+  }
+}
+
+TEST_CASE("the same bits for 1, 2 and 7 threads") {
+  const Problem problem({29, 67, 11}, 37);
+  const std::vector<float> one = problem.run(1);
+  CHECK(same_bits(problem.run(2), one));
+  CHECK(same_bits(problem.run(7), one));
+}
+
+TEST_CASE("views into a wider matrix: the same bits, and nothing beside them is written") {
+  const Problem problem({13, 5}, 7);
+  const std::size_t width = problem.width, stride = 3 * width + 2;
+  std::vector<float> wide(problem.tokens * stride, kGuard);
+  for (std::size_t row = 0; row < problem.tokens; ++row) {
+    float* to = wide.data() + row * stride;
+    std::copy_n(problem.q.data() + row * width, width, to);
+    std::copy_n(problem.k.data() + row * width, width, to + width);
+    std::copy_n(problem.v.data() + row * width, width, to + 2 * width);
+  }
+  const ConstMatrix all(wide.data(), problem.tokens, 3 * width, stride);
+  std::vector<float> y(problem.tokens * (width + 4), kGuard);
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  attention_forward(all.cols_from(0, width), all.cols_from(width, width),
+                    all.cols_from(2 * width, width), problem.sequence_lengths, kHeads,
+                    {y.data(), problem.tokens, width, width + 4}, workspace);
+  const std::vector<float> expected = problem.run();
+  for (std::size_t row = 0; row < problem.tokens; ++row) {
+    CHECK(same_bits({y.data() + row * (width + 4), width}, {expected.data() + row * width, width}));
+    for (std::size_t i = width; i < width + 4; ++i) REQUIRE(y[row * (width + 4) + i] == kGuard);
+  }
+}
+
+TEST_CASE("a NaN in one head of one sequence stays there") {
+  Problem problem({5, 9}, 11);
+  const std::vector<float> calm = problem.run();
+  // Key of token 7 (second sequence), head 1: all tokens of that sequence read it.
+  problem.k[7 * problem.width + 11 + 4] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> y = problem.run();
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t token = i / problem.width, head = i % problem.width / 11;
+    wrong += token >= 5 && head == 1 ? !std::isnan(y[i]) : !same_bits(y[i], calm[i]);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("large scores do not overflow: the strongest key takes all") {
+  Problem problem({6}, 5);
+  for (float& value : problem.q) value = 1e15F;
+  for (std::size_t i = 0; i < problem.k.size(); ++i)
+    problem.k[i] = i / problem.width == 4 ? 1e15F : -1e15F;
+  const std::vector<float> y = problem.run();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    CHECK(y[i] == problem.v[4 * problem.width + i % problem.width]);
+}
+
+TEST_CASE("no sequences, or only empty ones, write nothing") {
+  CHECK(Problem({}, 5).run().empty());
+  CHECK(Problem({0, 0}, 5).run().empty());
+}
+
+}  // namespace
+}  // namespace fourfold
