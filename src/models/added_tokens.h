@@ -1,0 +1,56 @@
+// Tokens that are cut out of a text before the words are: "[CLS]", "[MASK]" and others that a model
+// adds. At each place the longest one wins; matches do not overlap.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace fourfold {
+
+struct AddedToken {
+  std::string content;
+  std::int32_t id = 0;
+  bool special = false;
+  bool normalized = false;   // looked for in the normalised text, not in the raw one
+  bool single_word = false;  // only where no letter, digit or mark touches it
+  bool lstrip = false;       // takes the white space before it along
+  bool rstrip = false;       // and after it
+};
+
+// A stretch of the text: an added token, or plain text when id is kPlain.
+struct TextSpan {
+  static constexpr std::int32_t kPlain = -1;
+  std::size_t begin, end;
+  std::int32_t id;
+};
+
+class AddedTokenFinder {
+ public:
+  // content: what to look for, decoded (and normalised, if the token is). The first of two equal
+  // ones wins.
+  void add(std::u32string content, const AddedToken& token);
+  bool empty() const { return tokens_.empty(); }
+
+  // Spans that cover the text from its beginning to its end.
+  std::vector<TextSpan> split(std::u32string_view text) const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::u32string_view text) const {
+      return std::hash<std::u32string_view>{}(text);
+    }
+  };
+  const AddedToken* longest_at(std::u32string_view text, std::size_t at, std::size_t& length) const;
+
+  std::unordered_map<std::u32string, AddedToken, Hash, std::equal_to<>> tokens_;
+  std::vector<std::size_t> lengths_;     // that occur, falling
+  std::array<bool, 256> first_bytes_{};  // low bytes of first characters
+};
+
+}  // namespace fourfold
