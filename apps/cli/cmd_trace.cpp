@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/output.h"
+#include "report/report_trace.h"
+
+namespace fourfold::cli {
+namespace {
+
+struct Options : CommonOptions, TraceOptions {
+  std::string model, example, text_file;
+};
+
+bool finite(const TraceReport& trace) {
+  return std::all_of(trace.steps.begin(), trace.steps.end(), [](const TraceStep& step) {
+    return std::all_of(step.values.begin(), step.values.end(),
+                       [](float value) { return std::isfinite(value); });
+  });
+}
+
+int trace(Options& options) {
+  if (!options.model.empty() && !options.example.empty())
+    throw Error(ErrorCode::invalid_argument, "give MODEL or --example, not both");
+  Runtime runtime(threads_of(options));
+  Workspace workspace(runtime);
+  if (options.text.empty()) options.text = "The cat sat on the mat and thought about transformers.";
+  if (!options.text_file.empty()) options.text = read_input(options.text_file);
+  const TraceReport report = !options.model.empty() ? trace_model(options.model, options, workspace)
+                             : options.example == "bert-base" ? trace_bert_base(workspace)
+                                                              : trace_tiny_example(workspace);
+  show(
+      options, [&] { return trace_text(report); }, [&] { return trace_json(report); });
+  return finite(report) ? kDone : kFinding;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& program, Runner& run) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("trace", "Every number of one FFN on one vector, step by step");
+  set_examples(
+      *command,
+      "  fourfold trace                        the tiny example, each multiplication shown\n"
+      "  fourfold trace --example bert-base    768 -> 3072 -> 768 with GELU\n"
+      "  fourfold trace MODEL --layer 3 --token 2 --json\n");
+  command->add_option("MODEL", options->model, "trace a layer of this model instead of an example");
+  command->add_option("--example", options->example, "tiny (default) or bert-base")
+      ->check(CLI::IsMember({"tiny", "bert-base"}));
+  command->add_option("--layer", options->layer, "layer of MODEL")->capture_default_str();
+  command->add_option("--token", options->token, "which token of the text")->capture_default_str();
+  command
+      ->add_option("--text", options->text_file,
+                   "text whose token is traced (default: one sentence); - for stdin")
+      ->type_name("FILE");
+  add_common(*command, *options, true);
+  command->callback([options, &run] { run = [options] { return trace(*options); }; });
+}
+
+}  // namespace fourfold::cli

@@ -1,0 +1,32 @@
+// MODEL as users type it, resolved; a lone weights file next to its config.json counts as its
+// folder.
+#pragma once
+
+#include <string>
+
+#include "formats/safetensors.h"
+#include "models/bert.h"
+#include "models/model_config.h"
+#include "models/tokenizer_wordpiece.h"
+
+namespace fourfold {
+
+using ModelPlace = ModelFiles;
+
+ModelPlace find_model(const std::string& model);
+
+// Everything that runs an encoder on text.
+struct LoadedEncoder {
+  ModelPlace place;
+  BertEncoder encoder;
+  WordPieceTokenizer tokenizer;
+  std::string dtype;  // stored type of the first layer's weights
+};
+
+// Throws Error{unsupported} for a lone file without config.json.
+LoadedEncoder load_encoder(const std::string& model);
+
+// True when every value of m is finite.
+bool all_finite(ConstMatrix m);
+
+}  // namespace fourfold

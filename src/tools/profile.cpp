@@ -1,0 +1,232 @@
+// profile: one pass without statistics for the times, one with observers for the statistics, limits
+// measured around it.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/check.h"
+#include "fourfold/tools.h"
+#include "kernels/limit_probe.h"
+#include "layers/neuron_statistics.h"
+#include "platform/caller_scope.h"
+#include "platform/cpu_info.h"
+#include "platform/stage_clock.h"
+#include "platform/thread_pool.h"
+#include "tools/layer_statistics.h"
+#include "tools/model_place.h"
+#include "tools/text_windows.h"
+
+namespace fourfold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Limits {
+  double peak_gflops = 0, read_gbs = 0;
+
+  // Limits are measured before and after the passes; the larger one is the limit.
+  void measure(ThreadPool& pool, std::size_t bytes) {
+    peak_gflops = std::max(peak_gflops, measure_peak_gflops_f32(pool));
+    read_gbs = std::max(read_gbs, measure_read_gbs(pool, bytes));
+  }
+};
+
+struct TimedPass {
+  double seconds = 0;
+  std::size_t rows = 0, windows = 0;
+  std::vector<StageClock::Seconds> stages;
+};
+
+class Profiler {
+ public:
+  Profiler(const LoadedEncoder& model, const ProfileOptions& options, Workspace& workspace,
+           const Progress& progress)
+      : model_(model), options_(options), workspace_(workspace), progress_(progress) {}
+
+  ProfileReport run();
+
+ private:
+  const ModelConfig& config() const { return model_.encoder.config(); }
+  void forward(const WindowBatch& batch, std::span<FfnObserver* const> observers);
+  Matrix hidden() { return {hidden_.data(), hidden_.size() / config().d_model, config().d_model}; }
+  TimedPass timing_pass(ProfileReport& report);
+  std::vector<NeuronStatistics> statistics_pass(ProfileReport& report);
+  LayerProfile layer_profile(std::size_t index, const TimedPass& pass,
+                             const NeuronStatistics& statistics, ProfileReport& report) const;
+  void step() {
+    if (progress_) progress_(++done_, 2 * batches_.size());
+  }
+
+  const LoadedEncoder& model_;
+  const ProfileOptions& options_;
+  Workspace& workspace_;
+  const Progress& progress_;
+  TextWindows text_;
+  std::vector<WindowBatch> batches_;
+  std::vector<float> hidden_;
+  std::size_t done_ = 0;
+};
+
+// hidden_: [tokens, d_model] receives the last layer.
+void Profiler::forward(const WindowBatch& batch, std::span<FfnObserver* const> observers) {
+  hidden_.resize(batch.ids.size() * config().d_model);
+  model_.encoder.forward(batch.ids, batch.lengths, hidden(), workspace_, observers);
+}
+
+// The pass of the (lower) median time among those of full windows.
+TimedPass Profiler::timing_pass(ProfileReport& report) {
+  const CallerScope caller(workspace_.runtime().pool().caller_cpu());
+  forward(batches_.front(), {});  // warm-up: pages, scratch, clock speed
+  workspace_.runtime().reset_thread_times();
+  const auto begin = Clock::now();
+  std::vector<TimedPass> passes;
+  for (const WindowBatch& batch : batches_) {
+    StageClock clock(config().n_layers);
+    workspace_.clock = &clock;
+    const auto start = Clock::now();
+    forward(batch, {});
+    const double seconds = seconds_since(start);
+    workspace_.clock = nullptr;
+    if (batch.full || batches_.size() == 1)
+      passes.push_back({seconds, batch.ids.size(), batch.lengths.size(), clock.seconds()});
+    step();
+  }
+  report.timing_seconds = seconds_since(begin);
+  report.machine.thread_times = workspace_.runtime().thread_times();
+  const auto middle = passes.begin() + static_cast<std::ptrdiff_t>((passes.size() - 1) / 2);
+  std::nth_element(passes.begin(), middle, passes.end(),
+                   [](const TimedPass& a, const TimedPass& b) { return a.seconds < b.seconds; });
+  return *middle;
+}
+
+std::vector<NeuronStatistics> Profiler::statistics_pass(ProfileReport& report) {
+  const auto begin = Clock::now();
+  std::vector<NeuronStatistics> statistics;
+  for (std::size_t i = 0; i < config().n_layers; ++i)
+    statistics.emplace_back(model_.encoder.down_energy(i), NeuronStatistics::Detail::full);
+  std::vector<FfnObserver*> observers;
+  for (auto& one : statistics) observers.push_back(&one);
+  for (const WindowBatch& batch : batches_) {
+    for (auto& one : statistics) one.select_rows(batch.counted);
+    forward(batch, observers);
+    report.finite = all_finite(hidden()) && report.finite;
+    step();
+  }
+  report.statistics_seconds = seconds_since(begin);
+  return statistics;
+}
+
+LayerProfile Profiler::layer_profile(std::size_t index, const TimedPass& pass,
+                                     const NeuronStatistics& statistics,
+                                     ProfileReport& report) const {
+  const auto& ffn = model_.encoder.blocks()[index].ffn();
+  const auto& stages = pass.stages[index];
+  const auto windows = static_cast<double>(pass.windows);
+  const auto ms = [&](Stage stage) {
+    return stages[static_cast<std::size_t>(stage)] * 1e3 / windows;
+  };
+  LayerProfile layer;
+  layer.index = index;
+  layer.kind = "dense";
+  layer.activation = activation_name(ffn.activation());
+  layer.d_model = ffn.d_model();
+  layer.d_ff = ffn.d_ff();
+  layer.time_ms.expand = ms(Stage::expand);
+  layer.time_ms.contract = ms(Stage::contract);
+  layer.time_ms.attention = ms(Stage::attention);
+  layer.time_ms.norm = ms(Stage::norm);
+  layer.time_ms.other = ms(Stage::other);
+  const auto rows = static_cast<double>(pass.rows);
+  const double flops =
+      4.0 * static_cast<double>(ffn.d_model()) * static_cast<double>(ffn.d_ff()) * rows;
+  const double bytes = static_cast<double>(ffn.packed_bytes()) +
+                       2.0 * sizeof(float) * static_cast<double>(ffn.d_model()) * rows;
+  const double seconds = (layer.time_ms.expand + layer.time_ms.contract) * windows / 1e3;
+  if (seconds > 0) {
+    layer.gflops = flops / seconds / 1e9;
+    layer.gbs = bytes / seconds / 1e9;
+    const double least = std::max(flops / (report.machine.peak_gflops_f32 * 1e9),
+                                  bytes / (report.machine.read_gbs * 1e9));
+    layer.share_of_limit = least / seconds;
+  }
+  if (layer.share_of_limit > 1.05)
+    report.warnings.push_back(
+        "layer " + std::to_string(index) +
+        ": share of limit above 1.05; the machine's speed changed during the run, or the limit was "
+        "measured too low. Run again on an idle machine.");
+  layer.statistics = layer_statistics(statistics, ffn.activation(), options_.dead_threshold, text_,
+                                      model_.tokenizer);
+  return layer;
+}
+
+ProfileReport Profiler::run() {
+  ProfileReport report;
+  report.model_path = model_.place.folder;
+  report.architecture = config().architecture;
+  report.dtype =
+      model_.dtype == "F32" ? "f32" : "f32 (stored as " + model_.dtype + ", widened at load)";
+  report.text_name = options_.ids ? "token ids" : options_.text_name;
+  report.n_layers = config().n_layers;
+  report.d_model = config().d_model;
+  report.batch = options_.batch;
+  report.count_special = options_.count_special;
+  report.dead_threshold = options_.dead_threshold;
+
+  text_ = cut_text(model_, options_);
+  batches_ = make_batches(text_, model_.tokenizer, options_);
+  report.seq_len = text_.seq_len;
+  report.windows = text_.windows.size();
+
+  ThreadPool& pool = workspace_.runtime().pool();
+  const std::size_t buffer = model_.encoder.packed_bytes();
+  Limits limits;
+  limits.measure(pool, buffer);
+  const TimedPass pass = timing_pass(report);
+  const std::vector<NeuronStatistics> statistics = statistics_pass(report);
+  limits.measure(pool, buffer);
+
+  report.tokens = statistics.front().tokens();
+  report.machine.cpu = read_cpu_info().name;
+  report.machine.isa = workspace_.runtime().isa();
+  report.machine.threads = workspace_.runtime().threads();
+  report.machine.peak_gflops_f32 = limits.peak_gflops;
+  report.machine.read_gbs = limits.read_gbs;
+  report.machine.read_buffer_bytes = buffer;
+
+  double inside = 0, ffn = 0;
+  for (std::size_t i = 0; i < config().n_layers; ++i) {
+    for (const double part : pass.stages[i]) inside += part;
+    ffn += pass.stages[i][static_cast<std::size_t>(Stage::expand)] +
+           pass.stages[i][static_cast<std::size_t>(Stage::contract)];
+    if (!options_.layers.empty() &&
+        std::find(options_.layers.begin(), options_.layers.end(), i) == options_.layers.end())
+      continue;
+    report.layers.push_back(layer_profile(i, pass, statistics[i], report));
+  }
+  const auto windows = static_cast<double>(pass.windows);
+  report.forward_ms = pass.seconds * 1e3 / windows;
+  report.outside_layers_ms = std::max(0.0, (pass.seconds - inside) * 1e3 / windows);
+  report.ffn_time_share = ffn / pass.seconds;
+  report.tokens_per_s = static_cast<double>(pass.rows) / pass.seconds;
+  return report;
+}
+
+}  // namespace
+
+ProfileReport profile_model(const std::string& model_name, const ProfileOptions& options,
+                            Workspace& workspace, const Progress& progress) {
+  const LoadedEncoder model = load_encoder(model_name);
+  for (const std::uint64_t layer : options.layers)
+    FOURFOLD_CHECK(layer < model.encoder.config().n_layers, invalid_argument,
+                   "layer " + std::to_string(layer) + " is asked for; the model has layers 0 to " +
+                       std::to_string(model.encoder.config().n_layers - 1));
+  ProfileReport report = Profiler(model, options, workspace, progress).run();
+  report.parameters = inspect_model(model_name).parameters;
+  return report;
+}
+
+}  // namespace fourfold
