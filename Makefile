@@ -1,0 +1,82 @@
+# Front door: every target sets up what is missing, then builds or runs.
+# The work is done by CMake and by the scripts in tools/; this file only names it.
+
+## Fourfold: the transformer's feed-forward sublayer on CPUs
+##
+##   make profile      build, then profile a model on a text; writes build/profile.html
+##                     MODEL=folder or .safetensors file, TEXT=file choose others
+##   make test         unit, command-line, Python and installed-package tests
+##   make test-deep    the same code under sanitizers, mutated files, fuzzing (up to 20 min)
+##   make build        optimised build; the tool is then build/bin/fourfold
+##   make lint         format, floors, file sizes, object files, clang-tidy, Python
+##   make install      into PREFIX (default /usr/local)
+##   make clean        removes the build folder
+##
+## Variables: BUILD=folder (default build), JOBS=number of compile jobs.
+## Needs Debian 12; packages that are missing are installed when you are root, else named.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+TEXT ?= data/sample_text.txt
+MODEL ?=
+JOBS ?=
+
+PYTHON := $(BUILD)/venv/bin/python
+DEFAULT_MODEL := models/all-MiniLM-L6-v2
+CONFIGURE := cmake -S . -B "$(BUILD)" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DFOURFOLD_BUILD_CLI=ON -DFOURFOLD_BUILD_TESTS=ON
+COMPILE := cmake --build "$(BUILD)" $(if $(JOBS),--parallel $(JOBS))
+export BUILD JOBS
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help profile test test-deep build all-targets model lint install clean
+.PHONY: profile-setup test-setup test-deep-setup lint-setup
+
+help:
+	@sed -n 's/^## \{0,1\}//p' Makefile
+
+build:
+	@tools/setup.sh build
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
+	@$(COMPILE) --target fourfold bin/fourfold
+
+all-targets:
+	@tools/setup.sh build
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
+	@$(COMPILE)
+
+model:
+	@tools/setup.sh model
+	@"$(PYTHON)" tools/get_models.py "$(DEFAULT_MODEL)"
+
+profile-setup:
+	@tools/setup.sh build $(if $(MODEL),,model)
+
+profile: profile-setup build $(if $(MODEL),,model)
+	@"$(BUILD)/bin/fourfold" profile "$(or $(MODEL),$(DEFAULT_MODEL))" --text "$(TEXT)" \
+	  --html "$(BUILD)/profile.html"
+
+test-setup:
+	@tools/setup.sh build test
+
+test: test-setup all-targets model
+	@"$(PYTHON)" tools/run_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
+
+test-deep-setup:
+	@tools/setup.sh build model deep
+
+test-deep: test-deep-setup model
+	@"$(PYTHON)" tools/run_deep_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
+
+lint-setup:
+	@tools/setup.sh build lint
+
+lint: lint-setup all-targets
+	@"$(PYTHON)" tools/lint.py --build "$(BUILD)"
+
+install: build
+	@cmake --install "$(BUILD)" --prefix "$(abspath $(PREFIX))"
+
+clean:
+	@if [ -e "$(BUILD)/setup.log" ]; then rm -rf "$(BUILD)"; fi
