@@ -63,7 +63,7 @@ int profile(Options& options) {
 void add_profile(CLI::App& program, Runner& run) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "profile", "Runs a model on a text and shows, FFN by FFN, where time and capacity go");
+      "profile", "Runs a model on a text; shows where time and capacity go, FFN by FFN");
   set_examples(
       *command,
       "  fourfold profile models/all-MiniLM-L6-v2\n"
