@@ -54,7 +54,8 @@ int profile(Options& options) {
   show(
       options, [&] { return profile_text(report, options.details, {color_wanted()}); },
       [&] { return profile_json(report); });
-  if (!options.html.empty() && !options.json) print("report: " + options.html + "\n");
+  if (!options.html.empty() && !options.json)
+    print("\nThe report is " + options.html + ": open it in a browser.\n");
   return report.finite ? kDone : kFinding;
 }
 

@@ -87,7 +87,7 @@ void remove_marks(CLI::App& program) {
   for (CLI::App* command : program.get_subcommands({}))
     for (CLI::Option* option : command->get_options())
       option->transform(
-          [](std::string text) { return text.starts_with(kWhole) ? text.substr(1) : text; });
+          [](const std::string& text) { return text.starts_with(kWhole) ? text.substr(1) : text; });
 }
 
 int run_program(int argc, char** argv) {

@@ -20,6 +20,7 @@ constexpr std::uint64_t kNoRow = UINT64_MAX;
 struct alignas(64) NeuronStatistics::RowSums {
   std::uint64_t zeros = 0, below = 0, energy_neurons = 0, energy_tokens = 0;
   std::vector<std::uint64_t> magnitudes;
+  std::vector<double> energies;  // scratch of one row
 };
 
 NeuronStatistics::NeuronStatistics(std::vector<double> down_energy, Detail detail)
@@ -44,14 +45,15 @@ void NeuronStatistics::observe(ConstMatrix pre, ConstMatrix hidden, std::size_t 
 
   ThreadPool& pool = workspace.runtime().pool();
   std::vector<RowSums> sums(pool.threads());
+  for (RowSums& one : sums) {  // all memory is taken before the threads start
+    if (detail_ == Detail::full) one.magnitudes.resize(kMagnitudes);
+    if (detail_ == Detail::full) one.energies.resize(d_ff());
+  }
   pool.parallel([&](unsigned thread, unsigned threads) {
     observe_columns(pre, hidden, d_ff() * thread / threads, d_ff() * (thread + 1) / threads);
-    RowSums& mine = sums[thread];
-    if (detail_ == Detail::full) mine.magnitudes.resize(kMagnitudes);
-    std::vector<double> scratch;
-    for (std::size_t i = rows_.size() * thread / threads; i < rows_.size() * (thread + 1) / threads;
-         ++i)
-      observe_row(hidden.row(rows_[i]), mine, scratch);
+    const std::size_t last = rows_.size() * (thread + 1) / threads;
+    for (std::size_t i = rows_.size() * thread / threads; i < last; ++i)
+      observe_row(hidden.row(rows_[i]), sums[thread]);
   });
   for (const RowSums& one : sums) {
     zeros_ += one.zeros;
@@ -89,8 +91,7 @@ void NeuronStatistics::observe_columns(ConstMatrix pre, ConstMatrix hidden, std:
   }
 }
 
-void NeuronStatistics::observe_row(std::span<const float> hidden, RowSums& sums,
-                                   std::vector<double>& scratch) const {
+void NeuronStatistics::observe_row(std::span<const float> hidden, RowSums& sums) const {
   std::uint64_t zeros = 0;
   for (const float h : hidden) zeros += h == 0 ? 1 : 0;
   sums.zeros += zeros;
@@ -106,17 +107,17 @@ void NeuronStatistics::observe_row(std::span<const float> hidden, RowSums& sums,
   for (const float h : hidden) sums.below += std::fabs(static_cast<double>(h)) <= limit ? 1 : 0;
 
   double total = 0;
-  scratch.clear();
+  std::vector<double>& energies = sums.energies;
   for (std::size_t n = 0; n < hidden.size(); ++n) {
     const double value = hidden[n];
-    scratch.push_back(value * value * down_energy_[n]);
-    total += scratch.back();
+    energies[n] = value * value * down_energy_[n];
+    total += energies[n];
   }
   if (!(total > 0) || !std::isfinite(total)) return;
-  std::sort(scratch.begin(), scratch.end(), std::greater<>());
+  std::sort(energies.begin(), energies.end(), std::greater<>());
   double reached = 0;
   std::size_t neurons = 0;
-  while (neurons < scratch.size() && reached < 0.99 * total) reached += scratch[neurons++];
+  while (neurons < energies.size() && reached < 0.99 * total) reached += energies[neurons++];
   sums.energy_neurons += neurons;
   ++sums.energy_tokens;
 }

@@ -49,8 +49,7 @@ class NeuronStatistics : public FfnObserver {
  private:
   struct RowSums;
   void observe_columns(ConstMatrix pre, ConstMatrix hidden, std::size_t first, std::size_t last);
-  void observe_row(std::span<const float> hidden, RowSums& sums,
-                   std::vector<double>& scratch) const;
+  void observe_row(std::span<const float> hidden, RowSums& sums) const;
 
   Detail detail_;
   std::vector<char> counted_;

@@ -21,10 +21,18 @@ constexpr auto kSpin =
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Counts forks; a pool that sees a new count knows that its workers stayed in the parent.
+// Counts forks; a pool that sees a new count knows that its workers stayed in the parent. The mutex
+// lets one caller at a time start workers; it is held across a fork, so a child never inherits it
+// locked by a thread it does not have.
 std::atomic<unsigned> fork_count{0};
+std::mutex start_mutex;
 void watch_forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1); });
+  static const int registered =
+      pthread_atfork([] { start_mutex.lock(); }, [] { start_mutex.unlock(); },
+                     [] {
+                       fork_count.fetch_add(1);
+                       start_mutex.unlock();
+                     });
   (void)registered;
 }
 
@@ -168,12 +176,17 @@ ThreadPool::~ThreadPool() {
     stop();
 }
 
-void ThreadPool::run(Function function, void* context) {
+ThreadPool::State& ThreadPool::running_state() {
+  const std::lock_guard lock(start_mutex);
   const bool forked = state_->born_at_fork != fork_count.load();
   if (forked) (void)state_.release();  // the workers live in the parent process
   if (forked || state_->started + 1 != threads_)
     start();  // too few: an earlier start in a child failed
-  State& state = *state_;
+  return *state_;
+}
+
+void ThreadPool::run(Function function, void* context) {
+  State& state = running_state();
   const std::lock_guard turn(state.turn);
   const auto begin = Clock::now();
   state.function = function;

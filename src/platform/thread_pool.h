@@ -49,6 +49,7 @@ class ThreadPool {
   using Function = void (*)(void* context, unsigned thread, unsigned threads);
   struct State;
   void run(Function function, void* context);
+  State& running_state();
   void start();
   void stop();
 

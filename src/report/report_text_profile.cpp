@@ -152,8 +152,7 @@ std::string totals(const ProfileReport& report, TextStyle style) {
   const int decimals = decimals_for(report.forward_ms);
   std::string out = labelled(
       "Forward",
-      fmt::format("{} ms for the median window, {} tokens/s; FFNs {} % of it, outside the "
-                  "layers {} ms",
+      fmt::format("{} ms for the median window, {} tokens/s; FFNs {} %, outside layers {} ms",
                   fixed(report.forward_ms, decimals), fixed(report.tokens_per_s, 0),
                   percent_number(report.ffn_time_share), fixed(report.outside_layers_ms, decimals)),
       style);

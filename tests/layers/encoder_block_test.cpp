@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -183,23 +184,28 @@ TEST_CASE("threads, other sequences and an observer change no bit") {
 TEST_CASE("each stage of the block is timed once, and together they fill the pass") {
   const BlockSample sample;
   const EncoderBlock block = sample.block(Activation::gelu_erf);
-  Runtime runtime({.count = 1});
+  // Without pinning: moving the caller to another CPU takes time that belongs to no stage.
+  Runtime runtime({.count = 1, .pin = false});
   Workspace workspace(runtime);
   std::vector<float> x = real_values(509 * kModel, 9);
-  StageClock clock(1);
-  workspace.clock = &clock;
-  const auto begin = StageClock::Clock::now();
-  block.forward({x.data(), 509, kModel}, Lengths{509}, workspace);
-  const std::chrono::duration<double> whole = StageClock::Clock::now() - begin;
-  double sum = 0;
-  for (const Stage stage : {Stage::expand, Stage::contract, Stage::attention, Stage::norm}) {
-    const double part = clock.seconds()[0][static_cast<std::size_t>(stage)];
-    CHECK(part > 0);
-    sum += part;
+  double best_share = 0;  // of several passes: between two stages another process may get the CPU
+  for (int pass = 0; pass < 9; ++pass) {
+    StageClock clock(1);
+    workspace.clock = &clock;
+    const auto begin = StageClock::Clock::now();
+    block.forward({x.data(), 509, kModel}, Lengths{509}, workspace);
+    const std::chrono::duration<double> whole = StageClock::Clock::now() - begin;
+    double sum = 0;
+    for (const Stage stage : {Stage::expand, Stage::contract, Stage::attention, Stage::norm}) {
+      const double part = clock.seconds()[0][static_cast<std::size_t>(stage)];
+      CHECK(part > 0);
+      sum += part;
+    }
+    CHECK(clock.seconds()[0][static_cast<std::size_t>(Stage::other)] == 0);
+    CHECK(sum <= whole.count());
+    best_share = std::max(best_share, sum / whole.count());
   }
-  CHECK(clock.seconds()[0][static_cast<std::size_t>(Stage::other)] == 0);
-  CHECK(sum <= whole.count());
-  CHECK(sum >= 0.5 * whole.count());
+  CHECK(best_share >= 0.5);
 }
 
 TEST_CASE("parts that do not fit each other are an error") {

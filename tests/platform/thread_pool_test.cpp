@@ -180,7 +180,7 @@ TEST_CASE("busy and waiting times are counted for each thread and can be reset")
   const auto times = pool.times();
   REQUIRE(times.size() == 2);
   CHECK(times[1].busy_s >= 0.055);
-  CHECK(times[0].busy_s < 0.050);
+  CHECK(times[0].busy_s < times[1].busy_s);
   CHECK(times[0].wait_s > 0.010);
   CHECK(times[0].busy_s + times[0].wait_s >= 0.055);
   pool.reset_times();
