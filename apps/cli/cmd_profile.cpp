@@ -34,6 +34,7 @@ void check_supported(const Options& options) {
 void read_text(Options& options) {
   if (!options.ids_file.empty()) {
     options.ids = parse_token_ids(read_input(options.ids_file), options.ids_file);
+    options.text_name = options.ids_file;
   } else if (!options.text_file.empty()) {
     options.text = read_input(options.text_file);
     options.text_name = options.text_file == "-" ? "standard input" : options.text_file;

@@ -11,6 +11,7 @@ namespace {
 
 struct Options : CommonOptions, TraceOptions {
   std::string model, example, text_file;
+  bool for_model = false;  // an option was given that only a model has
 };
 
 bool finite(const TraceReport& trace) {
@@ -23,6 +24,10 @@ bool finite(const TraceReport& trace) {
 int trace(Options& options) {
   if (!options.model.empty() && !options.example.empty())
     throw Error(ErrorCode::invalid_argument, "give MODEL or --example, not both");
+  if (options.model.empty() && options.for_model)
+    throw Error(ErrorCode::invalid_argument,
+                "--layer, --token and --text belong to a MODEL; the examples have one layer and "
+                "one vector");
   Runtime runtime(threads_of(options));
   Workspace workspace(runtime);
   if (options.text.empty()) options.text = "The cat sat on the mat and thought about transformers.";
@@ -49,14 +54,19 @@ void add_trace(CLI::App& program, Runner& run) {
   command->add_option("MODEL", options->model, "trace a layer of this model instead of an example");
   command->add_option("--example", options->example, "tiny (default) or bert-base")
       ->check(CLI::IsMember({"tiny", "bert-base"}));
-  command->add_option("--layer", options->layer, "layer of MODEL")->capture_default_str();
-  command->add_option("--token", options->token, "which token of the text")->capture_default_str();
-  command
-      ->add_option("--text", options->text_file,
-                   "text whose token is traced (default: one sentence); - for stdin")
-      ->type_name("FILE");
+  auto* layer =
+      command->add_option("--layer", options->layer, "layer of MODEL")->capture_default_str();
+  auto* token = command->add_option("--token", options->token, "which token of the text")
+                    ->capture_default_str();
+  auto* text = command
+                   ->add_option("--text", options->text_file,
+                                "text whose token is traced (default: one sentence); - for stdin")
+                   ->type_name("FILE");
   add_common(*command, *options, true);
-  command->callback([options, &run] { run = [options] { return trace(*options); }; });
+  command->callback([options, layer, token, text, &run] {
+    options->for_model = layer->count() + token->count() + text->count() > 0;
+    run = [options] { return trace(*options); };
+  });
 }
 
 }  // namespace fourfold::cli

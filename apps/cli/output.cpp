@@ -72,9 +72,16 @@ void write_file(const std::string& path, const std::string& text) {
     done = count > 0 || (count < 0 && errno == EINTR);
     if (count > 0) at += static_cast<std::size_t>(count);
   }
-  done = done && (!plain || rename(written_to.c_str(), target.c_str()) == 0);
-  const int reason = errno;
-  if (descriptor >= 0) close(descriptor);
+  int reason = errno;
+  // A full disk may show only at close, so the file is renamed after it.
+  if (descriptor >= 0 && close(descriptor) != 0 && done) {
+    done = false;
+    reason = errno;
+  }
+  if (done && plain && rename(written_to.c_str(), target.c_str()) != 0) {
+    done = false;
+    reason = errno;
+  }
   if (done) return;
   if (descriptor >= 0 && plain) unlink(written_to.c_str());
   throw WriteError(

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "fourfold/runtime.h"
@@ -56,8 +55,8 @@ struct StageTimesMs {
 
 struct StrongToken {
   std::uint64_t token = 0;  // token id
-  std::optional<std::uint64_t>
-      position;               // index in the tokenised text; empty for a token the tokenizer adds
+  // Index in the tokenised text; empty for a token the tokenizer adds.
+  std::optional<std::uint64_t> position;
   float value = 0;            // hidden value
   std::string text, context;  // the token, and the words around it
 };

@@ -14,9 +14,11 @@ class ThreadPool;
 class StageClock;
 
 struct Threads {
-  unsigned count =
-      0;  // 0: FOURFOLD_NUM_THREADS, else the cores this process may use (affinity, cgroup quota)
-  bool pin = true;  // one thread per core; the caller's own mask is restored after each call
+  // 0: FOURFOLD_NUM_THREADS, else the CPUs this process may use (affinity, cgroup quota).
+  unsigned count = 0;
+  // One thread per CPU, when every usable CPU gets one; the caller's own mask is put back after
+  // each call.
+  bool pin = true;
 };
 
 // Seconds one thread computed and waited inside parallel regions.

@@ -29,17 +29,22 @@ ModelSummary inspect_model(const std::string& model, const InspectOptions& optio
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 struct ProfileOptions {
-  std::string text, text_name = "text";          // what is tokenised ...
-  std::optional<std::vector<std::int32_t>> ids;  // ... unless token ids are given
-  std::optional<std::uint64_t>
-      seq_len;              // default: min(512, positions of the model), added tokens included
-  std::uint64_t batch = 1;  // windows per forward pass
-  std::uint64_t max_tokens = 4096;  // counted tokens, at most
+  // What is tokenised, unless token ids are given.
+  std::string text, text_name = "text";
+  std::optional<std::vector<std::int32_t>> ids;
+  // Tokens of a window, added ones included; from 3 to the model's positions. Default: min(512,
+  // positions).
+  std::optional<std::uint64_t> seq_len;
+  std::uint64_t batch = 1;          // windows per forward pass, 1 to 65536
+  std::uint64_t max_tokens = 4096;  // counted tokens, at most; 1 or more
   bool count_special = false;       // count the tokens that the tokenizer adds, too
-  std::optional<double>
-      dead_threshold;                 // dead: |h| <= threshold always; for gelu, silu and the like
+  // Dead: |h| <= threshold always; for gelu, silu and the like. relu has a definition of its own.
+  std::optional<double> dead_threshold;
   std::vector<std::uint64_t> layers;  // report these only; empty: all
 };
+// Runs the model on the text, once for times and once for statistics. Throws
+// Error{invalid_argument} for an option out of range, an empty text, or an id outside the
+// vocabulary.
 ProfileReport profile_model(const std::string& model, const ProfileOptions& options,
                             Workspace& workspace, const Progress& progress = {});
 
@@ -47,20 +52,22 @@ struct EmbedOptions {
   std::optional<std::string>
       pooling;                    // mean, cls, max; default: the model's modules.json, else mean
   std::optional<bool> normalize;  // default: the model's modules.json, else no
-  std::optional<std::uint64_t>
-      max_length;  // tokens with the added ones; default: the model's own, else its positions
-  std::uint64_t batch = 32;  // texts per forward pass; changes no bit
+  // Tokens of a text, added ones included; from 2 to the model's positions. Default: the model's
+  // own, else its positions.
+  std::optional<std::uint64_t> max_length;
+  std::uint64_t batch = 32;  // texts per forward pass, 1 or more; changes no bit
 };
 struct Embeddings {
   std::size_t count = 0, dimension = 0;
   std::vector<float> values;  // [count, dimension]
   bool finite = true;         // false when a value is NaN or Inf
 };
+// One vector per text. Throws Error{invalid_argument} for an option out of range.
 Embeddings embed_texts(const std::string& model, std::span<const std::string> texts,
                        const EmbedOptions& options, Workspace& workspace,
                        const Progress& progress = {});
 
-// The lesson's tiny example (d_model 4, d_ff 8, ReLU) with every multiplication,
+// A tiny example (d_model 4, d_ff 8, ReLU) with every multiplication,
 // docs/tiny_example.md.
 TraceReport trace_tiny_example(Workspace& workspace);
 // 768 -> 3072 -> 768, GELU, then LayerNorm(x + y), with seeded weights.

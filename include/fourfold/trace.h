@@ -9,7 +9,7 @@ namespace fourfold {
 
 struct TraceStep {
   std::string name;     // "expand", "activate", "contract", "add", "normalise"
-  std::string formula;  // "pre = W1^T x + b1"
+  std::string formula;  // "pre = up x + up_bias"
   std::uint64_t parameters = 0, macs = 0, elementwise_flops = 0;
   std::vector<float> values;  // the step's result
   std::vector<std::string>

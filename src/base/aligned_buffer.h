@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <utility>
 
 namespace fourfold {
 
@@ -21,6 +22,14 @@ class AlignedBuffer {
     if (bytes == 0) return;
     data_.reset(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
     if (!data_) throw std::bad_alloc();
+  }
+
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
 
   T* data() { return data_.get(); }

@@ -35,24 +35,41 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-const KernelTable& choose() {
+std::vector<std::string> names(bool supported_only) {
+  std::vector<std::string> list;
+  for (const auto& entry : kEntries)
+    if (!supported_only || entry.supported()) list.emplace_back(entry.table->name);
+  return list;
+}
+
+struct Choice {
+  const KernelTable& table;
+  bool forced;
+};
+
+Choice choose() {
   const char* forced = std::getenv("FOURFOLD_ISA");
   if (forced == nullptr || *forced == '\0') {
     for (const auto& entry : kEntries)
-      if (entry.supported()) return *entry.table;
-    return kScalarKernels;
+      if (entry.supported()) return {*entry.table, false};
+    return {kScalarKernels, false};
   }
-  if (const KernelTable* table = find_kernels(forced)) return *table;
+  if (const KernelTable* table = find_kernels(forced)) return {*table, true};
   const std::string name = std::string(std::string_view(forced).substr(0, 64));
-  const auto report = isa_report();
-  const bool compiled =
-      std::find(report.compiled.begin(), report.compiled.end(), name) != report.compiled.end();
+  const auto compiled = names(false);
+  const bool here = std::find(compiled.begin(), compiled.end(), name) != compiled.end();
   const bool known = std::find(kKnownNames.begin(), kKnownNames.end(), name) != kKnownNames.end();
   throw Error(ErrorCode::unsupported, "FOURFOLD_ISA=" + name + ": " +
-                                          (compiled ? "this CPU lacks it"
-                                           : known  ? "this build has no kernels for it"
-                                                    : "unknown instruction set") +
-                                          "; available here: " + joined(report.detected));
+                                          (here    ? "this CPU lacks it"
+                                           : known ? "this build has no kernels for it"
+                                                   : "unknown instruction set") +
+                                          "; available here: " + joined(names(true)));
+}
+
+// The environment is read here, once; an exception leaves the choice open for the next call.
+const Choice& choice() {
+  static const Choice made = choose();
+  return made;
 }
 
 }  // namespace
@@ -63,22 +80,11 @@ const KernelTable* find_kernels(std::string_view name) {
   return nullptr;
 }
 
-const KernelTable& kernels() {
-  static const KernelTable& table = choose();
-  return table;
-}
+const KernelTable& kernels() { return choice().table; }
 
 IsaReport isa_report() {
-  IsaReport report;
-  for (const auto& entry : kEntries) {
-    report.compiled.emplace_back(entry.table->name);
-    if (entry.supported()) report.detected.emplace_back(entry.table->name);
-  }
-  const char* forced = std::getenv("FOURFOLD_ISA");
-  const bool asked = forced != nullptr && *forced != '\0';
-  report.chosen = asked ? forced : report.detected.front();
-  report.reason = asked ? "FOURFOLD_ISA asks for it" : "the best that this CPU has";
-  return report;
+  return {names(false), names(true), kernels().name,
+          choice().forced ? "FOURFOLD_ISA asks for it" : "the best that this CPU has"};
 }
 
 }  // namespace fourfold

@@ -15,10 +15,9 @@ constexpr std::size_t kPanel = 64;
 constexpr std::size_t kDepthBlock = 128;
 constexpr std::size_t kActivations = 5;  // in the order of enum Activation
 
-// c: [rows, 64] = (accumulate ? c : 0) + a[rows, k] * b[k, 64]; one accumulator per element, k
-// ascending.
-using GemmTile = void (*)(const float* a, std::size_t lda, const float* b, float* c,
-                          std::size_t rows, std::size_t k, bool accumulate);
+// c: [rows, 64] = a: [rows, k] * b: [k, 64]; one accumulator per element, k ascending from 0.
+using GemmPanel = void (*)(const float* a, std::size_t lda, const float* b, float* c,
+                           std::size_t rows, std::size_t k);
 // y[r, 0..cols) = act(c[r, 0..cols) + bias[0..cols)); bias may be null; cols <= 64.
 using GemmEpilogue = void (*)(const float* c, const float* bias, float* y, std::size_t ldy,
                               std::size_t rows, std::size_t cols);
@@ -37,7 +36,7 @@ using ReadProbe = float (*)(const float* x, std::size_t n);
 
 struct KernelTable {
   const char* name;
-  GemmTile gemm_tile_f32;
+  GemmPanel gemm_panel_f32;
   GemmEpilogue gemm_epilogue_f32[kActivations];
   Elementwise activation_f32[kActivations];
   LayerNormRow layer_norm_f32;

@@ -19,22 +19,25 @@ MultiHeadAttention::MultiHeadAttention(const AttentionWeights& weights, std::siz
   FOURFOLD_CHECK(n_heads > 0 && d_model > 0 && d_model % n_heads == 0, invalid_argument,
                  "[attention] n_heads is " + std::to_string(n_heads) +
                      ", expected a divisor of d_model " + std::to_string(d_model));
+  const auto check = [&](const std::string& name, ConstMatrix weight, std::span<const float> bias) {
+    check_shape("attention", name.c_str(), weight, d_model, d_model);
+    check_length("attention", (name + "_bias").c_str(), bias.size(), d_model);
+  };
+  check("query", weights.query, weights.query_bias);
+  check("key", weights.key, weights.key_bias);
+  check("value", weights.value, weights.value_bias);
+  check("output", weights.output, weights.output_bias);
   std::vector<float> stacked;
-  stacked.reserve(3 * d_model * d_model);
-  const auto append = [&](const char* name, ConstMatrix weight, std::span<const float> bias) {
-    check_shape("attention", name, weight, d_model, d_model);
-    check_length("attention", (std::string(name) + "_bias").c_str(), bias.size(), d_model);
+  const auto append = [&](ConstMatrix weight, std::span<const float> bias) {
     for (std::size_t row = 0; row < d_model; ++row) {
       const auto values = weight.row(row);
       stacked.insert(stacked.end(), values.begin(), values.end());
     }
     query_key_value_bias_.insert(query_key_value_bias_.end(), bias.begin(), bias.end());
   };
-  append("query", weights.query, weights.query_bias);
-  append("key", weights.key, weights.key_bias);
-  append("value", weights.value, weights.value_bias);
-  check_shape("attention", "output", weights.output, d_model, d_model);
-  check_length("attention", "output_bias", output_bias_.size(), d_model);
+  append(weights.query, weights.query_bias);
+  append(weights.key, weights.key_bias);
+  append(weights.value, weights.value_bias);
   query_key_value_ =
       std::make_unique<PackedWeight>(ConstMatrix(stacked.data(), 3 * d_model, d_model));
   output_ = std::make_unique<PackedWeight>(weights.output);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fourfold/ffn.h"
+#include "kernels/dispatch.h"
 #include "layers/shape_check.h"
 #include "ops/gemm.h"
 #include "platform/caller_scope.h"
@@ -22,8 +23,9 @@ void observe(FfnObserver& observer, Activation activation, ConstMatrix x, const 
   const ScratchScope scratch(workspace);
   const Matrix pre(workspace.take(x.rows * up.out()), x.rows, up.out());  // [tokens, d_ff]
   gemm(x, up, bias, Activation::identity, pre, workspace);
+  const auto activate_row = kernels().activation_f32[static_cast<std::size_t>(activation)];
   workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
-    activate(activation, pre.row(row), hidden.row(row));
+    activate_row(pre.row(row).data(), hidden.row(row).data(), up.out());
   });
   observer.observe(pre, hidden, first_row, workspace);
 }

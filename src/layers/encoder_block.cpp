@@ -54,6 +54,7 @@ void EncoderBlock::forward(Matrix x, std::span<const std::size_t> sequence_lengt
 
 void EncoderBlock::forward_attention(Matrix x, std::span<const std::size_t> sequence_lengths,
                                      Workspace& workspace) const {
+  check_shape("encoder_block", "x", x, x.rows, attention_.d_model());
   const ScratchScope scratch(workspace);
   const Matrix branch(workspace.take(x.rows * x.cols), x.rows, x.cols);  // [tokens, d_model]
   {
@@ -65,6 +66,7 @@ void EncoderBlock::forward_attention(Matrix x, std::span<const std::size_t> sequ
 }
 
 void EncoderBlock::forward_ffn(Matrix x, Workspace& workspace, FfnObserver* observer) const {
+  check_shape("encoder_block", "x", x, x.rows, attention_.d_model());
   const ScratchScope scratch(workspace);
   const Matrix branch(workspace.take(x.rows * x.cols), x.rows, x.cols);  // [tokens, d_model]
   ffn_.forward(x, branch, workspace, observer);                          // counts its own stages

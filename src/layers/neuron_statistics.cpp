@@ -78,6 +78,7 @@ void NeuronStatistics::observe_columns(ConstMatrix pre, ConstMatrix hidden, std:
       const double value = h[n];
       energy_[n] += value * value * down_energy_[n];
       const float size = std::fabs(h[n]);
+      if (std::isnan(size)) continue;  // has no rank
       if (size > largest_[n]) largest_[n] = size;
       NeuronSample* best = &strongest_[n * kStrongest];
       NeuronSample* last_best = best + kStrongest - 1;

@@ -34,7 +34,6 @@ class AddedTokenFinder {
   // content: what to look for, decoded (and normalised, if the token is). The first of two equal
   // ones wins.
   void add(std::u32string content, const AddedToken& token);
-  bool empty() const { return tokens_.empty(); }
 
   // Spans that cover the text from its beginning to its end.
   std::vector<TextSpan> split(std::u32string_view text) const;

@@ -1,8 +1,5 @@
 #include "models/bert.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/check.h"
 #include "layers/neuron_statistics.h"
 #include "models/weight_names.h"
@@ -105,20 +102,24 @@ void BertEncoder::embed(std::span<const std::int32_t> ids,
                  "[bert] hidden is [" + std::to_string(hidden.rows) + ", " +
                      std::to_string(hidden.cols) + "], expected [" + std::to_string(ids.size()) +
                      ", " + std::to_string(d) + "]");
-  FOURFOLD_CHECK(std::accumulate(sequence_lengths.begin(), sequence_lengths.end(),
-                                 std::size_t{0}) == ids.size(),
-                 shape_mismatch,
-                 "[bert] sequence_lengths do not add up to " + std::to_string(ids.size()) + " ids");
+  std::size_t covered =
+      0;  // each length is checked before it is added, so the sum cannot wrap around
+  for (const std::size_t length : sequence_lengths) {
+    FOURFOLD_CHECK(length <= config_.max_positions, invalid_argument,
+                   "a sequence of " + std::to_string(length) +
+                       " tokens is longer than the model's " +
+                       std::to_string(config_.max_positions) + " positions");
+    covered += length;
+  }
+  FOURFOLD_CHECK(covered == ids.size(), shape_mismatch,
+                 "[bert] sequence_lengths add up to " + std::to_string(covered) + ", expected " +
+                     std::to_string(ids.size()) + " ids");
   for (const std::int32_t id : ids)
     FOURFOLD_CHECK(id >= 0 && static_cast<std::uint64_t>(id) < config_.vocab_size, invalid_argument,
                    "token id " + std::to_string(id) + " is outside the vocabulary of " +
                        std::to_string(config_.vocab_size));
   std::size_t row = 0;
   for (const std::size_t length : sequence_lengths) {
-    FOURFOLD_CHECK(length <= config_.max_positions, invalid_argument,
-                   "a sequence of " + std::to_string(length) +
-                       " tokens is longer than the model's " +
-                       std::to_string(config_.max_positions) + " positions");
     for (std::size_t position = 0; position < length; ++position, ++row) {
       const float* word = words_.data() + static_cast<std::size_t>(ids[row]) * d;
       const float* place = positions_.data() + position * d;

@@ -2,7 +2,6 @@
 // lower case. Text is a sequence of code points here, one char32_t each.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -31,10 +31,11 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceFile file)
     : pieces_(std::move(file.pieces)),
       normalizer_(std::move(file.normalizer)),
       max_word_chars_(file.max_word_chars),
+      continuing_prefix_(std::move(file.continuing_prefix)),
       unknown_id_(file.unknown_id),
       begin_id_(file.begin_id),
       end_id_(file.end_id) {
-  const std::string_view prefix = file.continuing_prefix;
+  const std::string_view prefix = continuing_prefix_;
   for (const auto& [id, name] : pieces_) {
     first_.add(name, id);
     if (name.starts_with(prefix)) next_.add(std::string_view(name).substr(prefix.size()), id);

@@ -36,6 +36,7 @@ class WordPieceTokenizer {
 
   std::size_t vocab_size() const;                 // highest id + 1
   std::string_view piece(std::int32_t id) const;  // empty for an id without a piece
+  std::string_view continuing_prefix() const { return continuing_prefix_; }  // "##" for BERT
 
  private:
   struct Hash {
@@ -65,6 +66,7 @@ class WordPieceTokenizer {
   AddedTokenFinder raw_tokens_, normalized_tokens_;
   TextNormalizer normalizer_;
   std::size_t max_word_chars_;
+  std::string continuing_prefix_;
   std::int32_t unknown_id_, begin_id_, end_id_;
 };
 

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "kernels/dispatch.h"
-#include "ops/gemm.h"
+#include "ops/packed_weight.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
@@ -60,7 +59,8 @@ void attend(ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix y, const HeadScr
     const ConstMatrix queries = q.rows_from(first, std::min(kQueryRows, q.rows - first));
     for (std::size_t p = 0; p < panels_of(tokens); ++p) {
       const std::size_t keys = std::min(kPanel, tokens - p * kPanel);
-      gemm_panel(queries, scratch.keys + p * kPanel * head_dim, scratch.sums);
+      table.gemm_panel_f32(queries.data, queries.stride, scratch.keys + p * kPanel * head_dim,
+                           scratch.sums, queries.rows, head_dim);
       for (std::size_t row = 0; row < queries.rows; ++row)
         std::copy_n(scratch.sums + row * kPanel, keys, scratch.scores + row * width + p * kPanel);
     }
@@ -68,7 +68,8 @@ void attend(ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix y, const HeadScr
       table.softmax_f32(scratch.scores + row * width, tokens, scale);
     const ConstMatrix weights(scratch.scores, queries.rows, tokens, width);  // [queries, keys]
     for (std::size_t p = 0; p < panels_of(head_dim); ++p) {
-      gemm_panel(weights, scratch.values + p * kPanel * tokens, scratch.sums);
+      table.gemm_panel_f32(weights.data, weights.stride, scratch.values + p * kPanel * tokens,
+                           scratch.sums, queries.rows, tokens);
       for (std::size_t row = 0; row < queries.rows; ++row)
         std::copy_n(scratch.sums + row * kPanel, std::min(kPanel, head_dim - p * kPanel),
                     y.data + (first + row) * y.stride + p * kPanel);
@@ -83,15 +84,17 @@ void attention_forward(ConstMatrix q, ConstMatrix k, ConstMatrix v,
                        Workspace& workspace) {
   ThreadPool& pool = workspace.runtime().pool();
   const std::size_t head_dim = q.cols / n_heads;
-  std::vector<std::size_t> starts;  // first token of each sequence
-  std::size_t total = 0, longest = 0;
+  const ScratchScope scope(workspace);
+  // First token of each sequence; a size takes the room of two floats.
+  static_assert(sizeof(std::size_t) == 2 * sizeof(float));
+  auto* starts = reinterpret_cast<std::size_t*>(workspace.take(2 * sequence_lengths.size()));
+  std::size_t total = 0, longest = 0, n = 0;
   for (const std::size_t length : sequence_lengths) {
-    starts.push_back(total);
+    starts[n++] = total;
     total += length;
     longest = std::max(longest, length);
   }
   if (longest == 0) return;
-  const ScratchScope scope(workspace);
   const std::size_t per_thread = HeadScratch::size(longest, head_dim);
   float* scratch = workspace.take(pool.threads() * per_thread);
   pool.for_each(sequence_lengths.size() * n_heads, [&](std::size_t task, unsigned thread) {

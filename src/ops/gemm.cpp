@@ -24,20 +24,13 @@ std::size_t rows_per_task(std::size_t tokens, std::size_t panels, std::size_t th
 
 }  // namespace
 
-void gemm_panel(ConstMatrix x, const float* panel, float* c) {
-  const auto tile = kernels().gemm_tile_f32;
-  if (x.cols == 0) std::fill_n(c, x.rows * kPanel, 0.0F);
-  for (std::size_t k = 0; k < x.cols; k += kDepthBlock)
-    tile(x.data + k, x.stride, panel + k * kPanel, c, x.rows, std::min(kDepthBlock, x.cols - k),
-         k > 0);
-}
-
 void gemm(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias,
           Activation activation, Matrix y, Workspace& workspace) {
   if (x.rows == 0 || weight.out() == 0) return;
   ThreadPool& pool = workspace.runtime().pool();
   const std::size_t panels = weight.panels(), rows = rows_per_task(x.rows, panels, pool.threads());
   const std::size_t chunks = (x.rows + rows - 1) / rows;
+  const auto panel_product = kernels().gemm_panel_f32;
   const auto epilogue = kernels().gemm_epilogue_f32[static_cast<std::size_t>(activation)];
   const ScratchScope scratch(workspace);
   float* sums = workspace.take(pool.threads() * rows * kPanel);
@@ -45,7 +38,7 @@ void gemm(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias
     const std::size_t first = task / panels * rows, p = task % panels, column = p * kPanel;
     const ConstMatrix part = x.rows_from(first, std::min(rows, x.rows - first));
     float* c = sums + thread * rows * kPanel;
-    gemm_panel(part, weight.panel(p), c);
+    panel_product(part.data, part.stride, weight.panel(p), c, part.rows, part.cols);
     epilogue(c, bias.empty() ? nullptr : bias.data() + column, y.data + first * y.stride + column,
              y.stride, part.rows, std::min(kPanel, weight.out() - column));
   });

@@ -17,8 +17,4 @@ namespace fourfold {
 void gemm(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias,
           Activation activation, Matrix y, Workspace& workspace);
 
-// The same for one panel and one thread, c: [x.rows, 64] scratch. For products inside a parallel
-// region.
-void gemm_panel(ConstMatrix x, const float* panel, float* c);
-
 }  // namespace fourfold

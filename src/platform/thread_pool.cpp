@@ -5,10 +5,14 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "fourfold/error.h"
 
@@ -16,8 +20,8 @@ namespace fourfold {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSpin =
-    std::chrono::microseconds(50);  // longer than the gap between two regions of a forward pass
+// Longer than the gap between two regions of a forward pass.
+constexpr auto kSpin = std::chrono::microseconds(50);
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -55,7 +59,11 @@ struct ThreadPool::State {
     std::atomic<double> busy{0}, wait{0};
   };
 
-  explicit State(unsigned count) : threads(count), workers(count - 1), times(count) {}
+  State(unsigned count, bool may_spin)
+      : threads(count),
+        spin(may_spin ? kSpin : Clock::duration::zero()),
+        workers(count - 1),
+        times(count) {}
 
   void compute(unsigned index) {
     const auto begin = Clock::now();
@@ -105,7 +113,7 @@ struct ThreadPool::State {
   }
 
   const unsigned threads;
-  Clock::duration spin = kSpin;
+  const Clock::duration spin;
   std::mutex turn, mutex;
   std::condition_variable start_signal, done_signal;
   std::atomic<unsigned> start_sleepers{0}, done_sleepers{0};
@@ -123,43 +131,60 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(unsigned threads, std::vector<int> cpus)
     : threads_(threads == 0 ? 1 : threads), cpus_(std::move(cpus)) {
   watch_forks();
-  if (cpus_.size() < threads_) cpus_.clear();
-  start();
+  // More threads than CPUs: spinning would take the CPU from the thread that is waited for.
+  may_spin_ = threads_ <= usable_cpus();
+  // With CPUs to spare, pinning would put every process on the same first ones.
+  if (cpus_.size() != threads_ || threads_ == 1) cpus_.clear();
+  start(std::make_unique<State>(threads_, may_spin_));
 }
 
-void ThreadPool::start() {
-  state_ = std::make_unique<State>(threads_);
-  // More threads than CPUs: spinning would take the CPU from the thread that is waited for.
-  if (usable_cpus() < threads_) state_->spin = Clock::duration::zero();
+// Starts the workers of a fresh state. The old one is dropped without its destructor: its workers
+// are in the parent.
+void ThreadPool::start(std::unique_ptr<State> fresh) {
+  (void)state_.release();
+  state_ = std::move(fresh);
   for (unsigned index = 1; index < threads_; ++index) {
-    auto& worker = state_->workers[index - 1];
-    worker.state = state_.get();
-    worker.index = index;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    if (!cpus_.empty() && cpus_[index] < CPU_SETSIZE) {
-      // Set before the thread runs: a new thread inherits its creator's mask and would wait for
-      // that CPU.
-      cpu_set_t one;
-      CPU_ZERO(&one);
-      CPU_SET(cpus_[index], &one);
-      pthread_attr_setaffinity_np(&attributes, sizeof(one), &one);
+    const int cpu = cpus_.empty() ? -1 : cpus_[index];
+    int failed = start_worker(index, cpu);
+    if (failed == EINVAL && cpu >= 0) failed = start_worker(index, -1);  // the CPU has left our set
+    if (failed == 0) {
+      ++state_->started;
+      continue;
     }
-    const auto body = [](void* argument) -> void* {
-      auto* self = static_cast<State::Worker*>(argument);
-      self->state->serve(self->index);
-      return nullptr;
-    };
-    const int failed = pthread_create(&worker.handle, &attributes, body, &worker);
-    pthread_attr_destroy(&attributes);
-    if (failed != 0) {
-      stop();
-      throw Error(ErrorCode::out_of_memory, "cannot start thread " + std::to_string(index + 1) +
-                                                " of " + std::to_string(threads_) +
-                                                "; ask for fewer with --threads");
-    }
-    ++state_->started;
+    stop();
+    throw Error(ErrorCode::out_of_memory, "cannot start thread " + std::to_string(index + 1) +
+                                              " of " + std::to_string(threads_) + ": " +
+                                              std::strerror(failed) + "; ask for fewer threads");
   }
+}
+
+int ThreadPool::start_worker(unsigned index, int cpu) {
+  auto& worker = state_->workers[index - 1];
+  worker.state = state_.get();
+  worker.index = index;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  if (cpu >= 0 && cpu < CPU_SETSIZE) {
+    // Set before the thread runs: a new thread inherits its creator's mask and would wait for that
+    // CPU.
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_attr_setaffinity_np(&attributes, sizeof(one), &one);
+  }
+  const auto body = [](void* argument) -> void* {
+    auto* self = static_cast<State::Worker*>(argument);
+    self->state->serve(self->index);
+    return nullptr;
+  };
+  // Workers take no signals: those belong to the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&worker.handle, &attributes, body, &worker);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return failed;
 }
 
 void ThreadPool::stop() {
@@ -178,10 +203,9 @@ ThreadPool::~ThreadPool() {
 
 ThreadPool::State& ThreadPool::running_state() {
   const std::lock_guard lock(start_mutex);
-  const bool forked = state_->born_at_fork != fork_count.load();
-  if (forked) (void)state_.release();  // the workers live in the parent process
-  if (forked || state_->started + 1 != threads_)
-    start();  // too few: an earlier start in a child failed
+  // Too few workers: an earlier start in a child failed.
+  if (state_->born_at_fork != fork_count.load() || state_->started + 1 != threads_)
+    start(std::make_unique<State>(threads_, may_spin_));
   return *state_;
 }
 

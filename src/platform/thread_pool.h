@@ -14,7 +14,8 @@ namespace fourfold {
 
 class ThreadPool {
  public:
-  // cpus: where to pin, one thread each; empty or fewer than threads: no pinning.
+  // cpus: where to pin, one thread each. Without exactly one per thread, and for a single thread,
+  // nothing is pinned.
   ThreadPool(unsigned threads, std::vector<int> cpus);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -50,10 +51,12 @@ class ThreadPool {
   struct State;
   void run(Function function, void* context);
   State& running_state();
-  void start();
+  void start(std::unique_ptr<State> fresh);
+  int start_worker(unsigned index, int cpu);  // 0 or an errno
   void stop();
 
   unsigned threads_;
+  bool may_spin_ = false;
   std::vector<int> cpus_;
   std::unique_ptr<State> state_;
 };

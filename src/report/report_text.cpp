@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::size_t kLabel = 12;
 
-std::string labelled(std::string_view label, std::string_view text, TextStyle style) {
-  std::string out = bold(label, style);
-  out.append(kLabel > label.size() ? kLabel - label.size() : 1, ' ');
-  return out + wrap_text(text, kTextWidth, kLabel);
-}
-
 std::string head(const ModelSummary& summary, TextStyle style) {
   std::string out = bold("Model", style) + std::string(kLabel - 5, ' ') +
                     shorten(visible_text(summary.path), kTextWidth - kLabel, Keep::end) + '\n';
@@ -25,8 +19,8 @@ std::string head(const ModelSummary& summary, TextStyle style) {
       labelled("Family",
                fmt::format("{}, {} layer{}", summary.architecture, grouped(summary.layers.size()),
                            summary.layers.size() == 1 ? "" : "s"),
-               style);
-  out += labelled("Work", "counted for one token; 1 MAC = 1 multiply-add = 2 FLOPs", style);
+               kLabel, style);
+  out += labelled("Work", "counted for one token; 1 MAC = 1 multiply-add = 2 FLOPs", kLabel, style);
   return out;
 }
 
@@ -77,7 +71,7 @@ std::string work_lines(const ModelSummary& summary, TextStyle style) {
   return labelled("All layers",
                   fmt::format("{} FFN MACs, {} attention MACs ({}), {} elementwise FLOPs",
                               fixed(ffn, 0), fixed(attention, 0), scores, fixed(elementwise, 0)),
-                  style);
+                  kLabel, style);
 }
 
 std::string tensor_table(const ModelSummary& summary, TextStyle style) {

@@ -17,12 +17,6 @@ namespace {
 constexpr std::size_t kLabel = 10;
 constexpr std::size_t kThreadsListed = 8;
 
-std::string labelled(std::string_view label, std::string_view text, TextStyle style) {
-  std::string out = bold(label, style);
-  out.append(kLabel > label.size() ? kLabel - label.size() : 1, ' ');
-  return out + wrap_text(text, kTextWidth, kLabel);
-}
-
 std::string head(const ProfileReport& report, TextStyle style) {
   const MachineReport& machine = report.machine;
   const std::string facts =
@@ -31,20 +25,20 @@ std::string head(const ProfileReport& report, TextStyle style) {
                   grouped(report.parameters.total), report.dtype);
   std::string out = bold("Model", style) + std::string(kLabel - 5, ' ') +
                     shorten(visible_text(report.model_path), kTextWidth - kLabel, Keep::end) + '\n';
-  out += labelled("", facts, style);
+  out += labelled("", facts, kLabel, style);
   out += labelled(
       "Text",
       fmt::format("{}: {} counted tokens in {} window{} of up to {}, batch {}{}",
                   shorten(visible_text(report.text_name), 60, Keep::end), grouped(report.tokens),
                   grouped(report.windows), report.windows == 1 ? "" : "s", grouped(report.seq_len),
                   grouped(report.batch), report.count_special ? ", special tokens counted" : ""),
-      style);
+      kLabel, style);
   out += labelled("Machine",
                   fmt::format("{}, {}, {} thread{}; peak {} GFLOP/s (f32), reads {} GB/s from {}",
                               shorten(visible_text(machine.cpu), 60), machine.isa, machine.threads,
                               machine.threads == 1 ? "" : "s", fixed(machine.peak_gflops_f32, 1),
                               fixed(machine.read_gbs, 1), bytes_text(machine.read_buffer_bytes)),
-                  style);
+                  kLabel, style);
   return out;
 }
 
@@ -155,13 +149,13 @@ std::string totals(const ProfileReport& report, TextStyle style) {
       fmt::format("{} ms for the median window, {} tokens/s; FFNs {} %, outside layers {} ms",
                   fixed(report.forward_ms, decimals), fixed(report.tokens_per_s, 0),
                   percent_number(report.ffn_time_share), fixed(report.outside_layers_ms, decimals)),
-      style);
+      kLabel, style);
   out += labelled("Passes",
                   fmt::format("timing {} s, statistics {} s", fixed(report.timing_seconds, 2),
                               fixed(report.statistics_seconds, 2)),
-                  style);
+                  kLabel, style);
   if (!report.machine.thread_times.empty())
-    out += labelled("Threads", thread_text(report.machine.thread_times), style);
+    out += labelled("Threads", thread_text(report.machine.thread_times), kLabel, style);
   return out;
 }
 

@@ -40,6 +40,13 @@ std::size_t total_width(const std::vector<std::size_t>& widths) {
 
 }  // namespace
 
+std::string labelled(std::string_view label, std::string_view text, std::size_t column,
+                     TextStyle style) {
+  std::string out = bold(label, style);
+  out.append(column > label.size() ? column - label.size() : 1, ' ');
+  return out + wrap_text(text, kTextWidth, column);
+}
+
 std::string bold(std::string_view text, TextStyle style) {
   return style.color ? "\x1b[1m" + std::string(text) + "\x1b[0m" : std::string(text);
 }

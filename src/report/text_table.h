@@ -46,6 +46,10 @@ class TextTable {
   std::vector<Row> rows_;
 };
 
+// "label   text", the text wrapped and indented by `column`.
+std::string labelled(std::string_view label, std::string_view text, std::size_t column,
+                     TextStyle style);
+
 // `text` in bold, or dim, when the style has colour.
 std::string bold(std::string_view text, TextStyle style);
 std::string dim(std::string_view text, TextStyle style);

@@ -1,6 +1,4 @@
 // inspect: what a checkpoint holds, from its headers alone.
-#include <filesystem>
-
 #include "base/check.h"
 #include "fourfold/tools.h"
 #include "models/model_config.h"

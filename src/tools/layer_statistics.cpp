@@ -14,7 +14,7 @@ std::size_t rate_bin(std::uint64_t fires, std::uint64_t tokens) {
   return (fires * 20 + tokens - 1) / tokens;
 }
 
-// Tokens as text: "##" pieces join the word before them.
+// Tokens as text: pieces that continue a word ("##" in BERT) join what stands before them.
 std::string context_of(const TextWindows& text, std::size_t position,
                        const WordPieceTokenizer& tokenizer) {
   const std::size_t first = position > kContextTokens ? position - kContextTokens : 0;
@@ -22,8 +22,9 @@ std::string context_of(const TextWindows& text, std::size_t position,
   std::string words;
   for (std::size_t i = first; i < last; ++i) {
     std::string_view piece = tokenizer.piece(text.ids[i]);
-    const bool joined = piece.starts_with("##");
-    if (joined) piece.remove_prefix(2);
+    const std::string_view prefix = tokenizer.continuing_prefix();
+    const bool joined = !prefix.empty() && piece.starts_with(prefix);
+    if (joined) piece.remove_prefix(prefix.size());
     if (!words.empty() && !joined) words += ' ';
     words += piece;
   }

@@ -2,7 +2,6 @@
 // measured around it.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "base/check.h"
 #include "fourfold/tools.h"
@@ -39,6 +38,22 @@ struct TimedPass {
   double seconds = 0;
   std::size_t rows = 0, windows = 0;
   std::vector<StageClock::Seconds> stages;
+};
+
+// Sets the workspace's clock until its end, also when the pass throws.
+class ClockScope {
+ public:
+  ClockScope(Workspace& workspace, StageClock& clock)
+      : workspace_(workspace), before_(workspace.clock) {
+    workspace_.clock = &clock;
+  }
+  ~ClockScope() { workspace_.clock = before_; }
+  ClockScope(const ClockScope&) = delete;
+  ClockScope& operator=(const ClockScope&) = delete;
+
+ private:
+  Workspace& workspace_;
+  StageClock* before_;
 };
 
 class Profiler {
@@ -86,11 +101,10 @@ TimedPass Profiler::timing_pass(ProfileReport& report) {
   std::vector<TimedPass> passes;
   for (const WindowBatch& batch : batches_) {
     StageClock clock(config().n_layers);
-    workspace_.clock = &clock;
+    const ClockScope timed(workspace_, clock);
     const auto start = Clock::now();
     forward(batch, {});
     const double seconds = seconds_since(start);
-    workspace_.clock = nullptr;
     if (batch.full || batches_.size() == 1)
       passes.push_back({seconds, batch.ids.size(), batch.lengths.size(), clock.seconds()});
     step();
@@ -169,7 +183,7 @@ ProfileReport Profiler::run() {
   report.architecture = config().architecture;
   report.dtype =
       model_.dtype == "F32" ? "f32" : "f32 (stored as " + model_.dtype + ", widened at load)";
-  report.text_name = options_.ids ? "token ids" : options_.text_name;
+  report.text_name = options_.text_name;
   report.n_layers = config().n_layers;
   report.d_model = config().d_model;
   report.batch = options_.batch;

@@ -23,6 +23,12 @@ TextWindows cut_text(const LoadedEncoder& model, const ProfileOptions& options) 
   FOURFOLD_CHECK(!text.ids.empty(), invalid_argument,
                  options.text_name + ": the text has no tokens to profile");
 
+  for (std::size_t i = 0; options.ids && i < text.ids.size(); ++i)
+    FOURFOLD_CHECK(text.ids[i] >= 0 && static_cast<std::uint64_t>(text.ids[i]) < config.vocab_size,
+                   invalid_argument,
+                   options.text_name + ": token id " + std::to_string(text.ids[i]) + " (number " +
+                       std::to_string(i) + " of the list) is outside the vocabulary of " +
+                       std::to_string(config.vocab_size));
   const std::size_t room = text.seq_len - added;
   std::uint64_t left = options.max_tokens;
   for (std::size_t first = 0; first < text.ids.size() && left > 0;) {

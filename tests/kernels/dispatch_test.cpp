@@ -73,7 +73,7 @@ TEST_CASE("every table is complete") {
     const KernelTable* table = find_kernels(name);
     REQUIRE(table != nullptr);
     CHECK(table->name == name);
-    CHECK((table->gemm_tile_f32 != nullptr));
+    CHECK((table->gemm_panel_f32 != nullptr));
     for (std::size_t i = 0; i < kActivations; ++i) {
       CHECK((table->gemm_epilogue_f32[i] != nullptr));
       CHECK((table->activation_f32[i] != nullptr));

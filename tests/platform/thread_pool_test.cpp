@@ -127,7 +127,9 @@ TEST_CASE("zero threads means one") {
 TEST_CASE("pinning needs a CPU for each thread") {
   CHECK(ThreadPool(2, {}).caller_cpu() == -1);
   CHECK(ThreadPool(3, {0}).caller_cpu() == -1);
-  CHECK(ThreadPool(1, {0}).caller_cpu() == 0);
+  CHECK(ThreadPool(1, {0}).caller_cpu() == -1);        // one thread is left where it is
+  CHECK(ThreadPool(2, {0, 1, 2}).caller_cpu() == -1);  // so are some of many
+  CHECK(ThreadPool(2, {0, 1}).caller_cpu() == 0);
 }
 
 TEST_CASE("a thousand pools come and go, used and unused") {

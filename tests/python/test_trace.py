@@ -110,7 +110,7 @@ def test_tiny_example_shows_every_multiplication(run_fourfold: Run) -> None:
     assert len(steps["activate"]["workings"]) == 8
     assert len(steps["add"]["workings"]) == 4
     text = run_fourfold("trace").stdout
-    # The first product of the lesson's vector and weights, and the first hidden value.
+    # The first product of the example's vector and weights, and the first hidden value.
     assert "1 * 0.5" in text
     assert f"{0.5 + 0.1 + 0.6 + 0.1:g}" in text
 

@@ -15,7 +15,7 @@ namespace {
 //
 #include "kernels/generic/unroll.inl.h"
 //
-#include "kernels/generic/gemm_tile.inl.h"
+#include "kernels/generic/gemm_panel.inl.h"
 //
 #include "kernels/generic/activation.inl.h"
 //
@@ -28,7 +28,7 @@ namespace {
 // 6 rows x 16 columns: 12 accumulators, 2 weights and 1 broadcast fill 15 of the 16 registers.
 const KernelTable kAvx2Kernels{
     "avx2",
-    gemm_tile<VecF32, 6, 2>,
+    gemm_panel<VecF32, 6, 2>,
     {gemm_epilogue<VecF32, Identity>, gemm_epilogue<VecF32, Relu>, gemm_epilogue<VecF32, GeluErf>,
      gemm_epilogue<VecF32, GeluTanh>, gemm_epilogue<VecF32, Silu>},
     {apply_elementwise<VecF32, Identity>, apply_elementwise<VecF32, Relu>,

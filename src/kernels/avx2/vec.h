@@ -1,7 +1,6 @@
 // Eight floats in a 256-bit register.
 struct VecF32 {
   static constexpr std::size_t kLanes = 8;
-  using Mask = __m256;
   __m256 v;
 
   static __m256i lanes(std::size_t n) {
@@ -34,7 +33,6 @@ inline VecF32 select(__m256 mask, VecF32 a, VecF32 b) { return {_mm256_blendv_ps
 inline VecF32 round(VecF32 a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-inline VecF32 sqrt(VecF32 a) { return {_mm256_sqrt_ps(a.v)}; }
 // x * 2^n for |n| <= 250, rounded once: the first factor is exact.
 inline VecF32 scale_pow2(VecF32 x, VecF32 n) {
   const __m256i bias = _mm256_set1_epi32(127);

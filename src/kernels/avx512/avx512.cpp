@@ -15,7 +15,7 @@ namespace {
 //
 #include "kernels/generic/unroll.inl.h"
 //
-#include "kernels/generic/gemm_tile.inl.h"
+#include "kernels/generic/gemm_panel.inl.h"
 //
 #include "kernels/generic/activation.inl.h"
 //
@@ -29,7 +29,7 @@ namespace {
 // per 4 rows.
 const KernelTable kAvx512Kernels{
     "avx512",
-    gemm_tile<VecF32, 4, 4>,
+    gemm_panel<VecF32, 4, 4>,
     {gemm_epilogue<VecF32, Identity>, gemm_epilogue<VecF32, Relu>, gemm_epilogue<VecF32, GeluErf>,
      gemm_epilogue<VecF32, GeluTanh>, gemm_epilogue<VecF32, Silu>},
     {apply_elementwise<VecF32, Identity>, apply_elementwise<VecF32, Relu>,

@@ -1,7 +1,6 @@
 // Sixteen floats in a 512-bit register.
 struct VecF32 {
   static constexpr std::size_t kLanes = 16;
-  using Mask = __mmask16;
   __m512 v;
 
   static __mmask16 lanes(std::size_t n) {
@@ -35,7 +34,6 @@ inline VecF32 select(__mmask16 mask, VecF32 a, VecF32 b) {
 inline VecF32 round(VecF32 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
-inline VecF32 sqrt(VecF32 a) { return {_mm512_sqrt_ps(a.v)}; }
 inline VecF32 scale_pow2(VecF32 x, VecF32 n) { return {_mm512_scalef_ps(x.v, n.v)}; }
 inline float sum(VecF32 a) { return _mm512_reduce_add_ps(a.v); }
 inline float largest(VecF32 a) { return _mm512_reduce_max_ps(a.v); }

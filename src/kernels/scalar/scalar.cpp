@@ -11,7 +11,7 @@ namespace {
 
 #include "kernels/scalar/vec.h"
 //
-#include "kernels/scalar/gemm_tile_plain.inl.h"
+#include "kernels/scalar/gemm_panel_plain.inl.h"
 //
 #include "kernels/generic/activation.inl.h"
 //
@@ -24,7 +24,7 @@ namespace {
 // The plain loop is the reference: multiply, then add, in the order of k.
 const KernelTable kScalarKernels{
     "scalar",
-    gemm_tile_plain,
+    gemm_panel_plain,
     {gemm_epilogue<VecF32, Identity>, gemm_epilogue<VecF32, Relu>, gemm_epilogue<VecF32, GeluErf>,
      gemm_epilogue<VecF32, GeluTanh>, gemm_epilogue<VecF32, Silu>},
     {apply_elementwise<VecF32, Identity>, apply_elementwise<VecF32, Relu>,

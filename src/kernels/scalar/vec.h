@@ -1,7 +1,6 @@
 // One float, with the operations that the generic kernels ask of a vector.
 struct VecF32 {
   static constexpr std::size_t kLanes = 1;
-  using Mask = bool;
   float v;
 
   static VecF32 load(const float* p) { return {*p}; }
@@ -30,7 +29,6 @@ inline VecF32 round(VecF32 a) {
   const float shifted = a.v + 12582912.0F;
   return {shifted - 12582912.0F};
 }
-inline VecF32 sqrt(VecF32 a) { return {__builtin_sqrtf(a.v)}; }
 // x * 2^n for |n| <= 250, rounded once: the first factor is exact.
 inline VecF32 scale_pow2(VecF32 x, VecF32 n) {
   const int whole = n.v == n.v ? static_cast<int>(n.v) : 0, half = whole >> 1;

@@ -2,11 +2,6 @@
 // that stay in registers over the whole of k. Include inside an anonymous namespace, after vec.h
 // and unroll.inl.h.
 
-template <class F, std::size_t kCount>
-struct Blocks {
-  F at[kCount];
-};
-
 template <class V, std::size_t kRows, std::size_t kVecs>
 [[gnu::noinline]] void gemm_block(const float* a, std::size_t lda, const float* b, float* c,
                                   std::size_t k, bool accumulate) {
@@ -47,23 +42,30 @@ template <class V, std::size_t kRows, std::size_t kVecs>
       Rows{});
 }
 
-// Rows are cut into nearly equal blocks of at most kMaxRows; a block of few rows would starve the
-// multiply-add units.
+// c: [rows, 64] = a: [rows, k] * b: [k, 64]. Depth blocks outside, so a block of b stays in the L1
+// cache for all rows; rows are cut into nearly equal blocks of at most kMaxRows, as one of few rows
+// would starve the multiply-add units.
 template <class V, std::size_t kMaxRows, std::size_t kVecs>
-void gemm_tile(const float* a, std::size_t lda, const float* b, float* c, std::size_t rows,
-               std::size_t k, bool accumulate) {
-  using Block = void (*)(const float*, std::size_t, const float*, float*, std::size_t, bool);
-  static constexpr auto blocks = []<std::size_t... R>(std::index_sequence<R...>) {
-    return Blocks<Block, kMaxRows>{{gemm_block<V, R + 1, kVecs>...}};
-  }
-  (std::make_index_sequence<kMaxRows>{});
+void gemm_panel(const float* a, std::size_t lda, const float* b, float* c, std::size_t rows,
+                std::size_t k) {
   constexpr std::size_t kSlice = kVecs * V::kLanes;
   const std::size_t count = (rows + kMaxRows - 1) / kMaxRows;
-  for (std::size_t block = 0, done = 0; block < count; ++block) {
-    const std::size_t height = (rows - done + count - block - 1) / (count - block);
-    for (std::size_t column = 0; column < kPanel; column += kSlice)
-      blocks.at[height - 1](a + done * lda, lda, b + column, c + done * kPanel + column, k,
-                            accumulate);
-    done += height;
-  }
+  std::size_t depth = 0;
+  do {
+    const std::size_t deep = k - depth < kDepthBlock ? k - depth : kDepthBlock;
+    for (std::size_t block = 0, done = 0; block < count; ++block) {
+      const std::size_t height = (rows - done + count - block - 1) / (count - block);
+      for (std::size_t column = 0; column < kPanel; column += kSlice)
+        unroll(
+            [&](auto r) {
+              if (height == r + 1)
+                gemm_block<V, r + 1, kVecs>(a + done * lda + depth, lda,
+                                            b + depth * kPanel + column, c + done * kPanel + column,
+                                            deep, depth > 0);
+            },
+            std::make_index_sequence<kMaxRows>{});
+      done += height;
+    }
+    depth += deep;
+  } while (depth < k);
 }
