@@ -20,7 +20,7 @@ say() { echo "setup: $*" >&2; }
 have_tool() {
   case $1 in
     g++) g++ --version ;;
-    cmake) cmake --version | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || v[2] >= 25) }' ;;
+    cmake) command -v cmake && cmake --version | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || v[2] >= 25) }' ;;
     ninja-build) ninja --version ;;
     git) git --version ;;
     *) return 1 ;;
