@@ -5,7 +5,10 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/output_guard.h"
 #include "formats/json_writer.h"
+#include "report/number_text.h"
+#include "report/safe_text.h"
 
 namespace fourfold::cli {
 namespace {
@@ -73,6 +76,7 @@ int embed(Options& options) {
   if (options.texts.empty() == options.text_file.empty())
     throw Error(ErrorCode::invalid_argument,
                 "give texts as arguments or --text FILE, one of the two");
+  check_outputs({options.out, options.json_out}, {options.text_file}, options.model);
   if (options.yes || options.no) options.normalize = options.yes;
   if (!options.text_file.empty()) options.texts = split_lines(read_input(options.text_file));
   Runtime runtime(threads_of(options));
@@ -83,9 +87,10 @@ int embed(Options& options) {
   show(
       options,
       [&] {
-        return options.out.empty() ? text(result)
-                                   : fmt::format("{} vectors of {} floats: {}\n", result.count,
-                                                 result.dimension, options.out);
+        return options.out.empty()
+                   ? text(result)
+                   : fmt::format("{} of {} floats: {}\n", counted(result.count, "vector"),
+                                 result.dimension, visible_text(options.out));
       },
       [&] { return json(result); });
   return result.finite ? kDone : kFinding;

@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/output_guard.h"
 #include "report/report_json.h"
 #include "report/report_text.h"
 
@@ -26,11 +27,11 @@ void add_inspect(CLI::App& program, Runner& run) {
   command
       ->add_option("--seq-len", options->seq_len,
                    "also count attention scores for sequences of S tokens")
-      ->type_name("S")
       ->check(CLI::Range(1, 1 << 24));
   add_common(*command, *options, false);
   command->callback([options, &run] {
     run = [options] {
+      check_outputs({options->json_out}, {}, options->model);
       const ModelSummary summary = inspect_model(options->model, *options);
       show(
           *options,

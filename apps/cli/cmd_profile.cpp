@@ -3,10 +3,12 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/output_guard.h"
 #include "cli/token_ids.h"
 #include "report/report_html.h"
 #include "report/report_json.h"
 #include "report/report_text.h"
+#include "report/safe_text.h"
 #include "tools/sample_text.h"
 
 namespace fourfold::cli {
@@ -46,6 +48,8 @@ void read_text(Options& options) {
 
 int profile(Options& options) {
   check_supported(options);
+  check_outputs({options.html, options.json_out}, {options.text_file, options.ids_file},
+                options.model);
   read_text(options);
   Runtime runtime(threads_of(options));
   Workspace workspace(runtime);
@@ -56,7 +60,7 @@ int profile(Options& options) {
       options, [&] { return profile_text(report, options.details, {color_wanted()}); },
       [&] { return profile_json(report); });
   if (!options.html.empty() && !options.json)
-    print("\nThe report is " + options.html + ": open it in a browser.\n");
+    print("\nThe report is " + visible_text(options.html) + ": open it in a browser.\n");
   return report.finite ? kDone : kFinding;
 }
 

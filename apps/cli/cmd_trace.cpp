@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/output_guard.h"
 #include "report/report_trace.h"
 
 namespace fourfold::cli {
@@ -28,6 +29,7 @@ int trace(Options& options) {
     throw Error(ErrorCode::invalid_argument,
                 "--layer, --token and --text belong to a MODEL; the examples have one layer and "
                 "one vector");
+  check_outputs({options.json_out}, {options.text_file}, options.model);
   Runtime runtime(threads_of(options));
   Workspace workspace(runtime);
   if (options.text.empty()) options.text = "The cat sat on the mat and thought about transformers.";

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,9 @@ int exit_code(const Error& error) {
 }
 
 int fail(int code, const std::string& message) {
-  fmt::print(stderr, "fourfold: error: {}\n", visible_text(message));
+  const std::string line = "fourfold: error: " + visible_text(message) + "\n";
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // a closed stderr must not change the exit code
   return code;
 }
 
@@ -69,25 +72,45 @@ int unknown_command(const CLI::App& program, const std::string& word) {
   return fail(kUsage, message);
 }
 
-// CLI11 cuts an argument in square brackets at its commas. A mark in front keeps it whole until its
-// option takes it.
+// CLI11 cuts an argument in square brackets at its commas and reads "++" as an end of options. A
+// mark in front keeps an argument whole until its option takes it.
 constexpr char kWhole = '\x01';
 
 // In CLI11's order: last argument first.
 std::vector<std::string> marked_arguments(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   for (std::string& one : arguments)
-    if (one.starts_with(kWhole) || (one.starts_with('[') && one.ends_with(']')))
+    if (one.starts_with(kWhole) || (one.starts_with('[') && one.ends_with(']')) || one == "++")
       one.insert(0, 1, kWhole);
   std::reverse(arguments.begin(), arguments.end());
   return arguments;
 }
 
-void remove_marks(CLI::App& program) {
+// Digits as people write them: CLI11 alone takes 010 for 8 and -1 for the largest number.
+std::string not_plain_number(const std::string& text) {
+  const bool plain = !text.empty() && text.size() <= 18 &&
+                     text.find_first_not_of("0123456789") == std::string::npos &&
+                     (text.size() == 1 || text[0] != '0');
+  return plain ? "" : "expected a whole number, found \"" + text + "\"";
+}
+
+// What holds for every option: marks are taken off, an empty value is a mistake and not "not
+// given".
+void prepare_options(CLI::App& program) {
   for (CLI::App* command : program.get_subcommands({}))
-    for (CLI::Option* option : command->get_options())
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_expected_max() == 0) {
+        option->disable_flag_override();  // --json=false
+        continue;
+      }
+      if (!option->get_positional())
+        option->check([](const std::string& text) {
+          return text.empty() ? std::string("expected a value, found an empty one") : std::string();
+        });
+      if (option->get_type_name().starts_with("UINT")) option->check(not_plain_number);
       option->transform(
           [](const std::string& text) { return text.starts_with(kWhole) ? text.substr(1) : text; });
+    }
 }
 
 int run_program(int argc, char** argv) {
@@ -111,7 +134,7 @@ int run_program(int argc, char** argv) {
   add_trace(program, run);
   add_embed(program, run);
   program.require_subcommand(0, 1);  // a text may be the name of a command
-  remove_marks(program);
+  prepare_options(program);
 
   if (argc == 1) {
     print(program.help());
@@ -126,10 +149,13 @@ int run_program(int argc, char** argv) {
   try {
     program.parse(marked_arguments(argc, argv));
   } catch (const CLI::Success& success) {  // --help, --version
-    program.exit(success);
+    std::ostringstream text, ignored;
+    program.exit(success, text, ignored);
+    print(text.str());
     return kDone;
   } catch (const CLI::ParseError& error) {
-    return fail(kUsage, fmt::format("{}; see fourfold {} --help", error.what(), argv[1]));
+    return fail(kUsage, fmt::format("{}; see fourfold {}--help", error.what(),
+                                    argv[1][0] == '-' ? "" : std::string(argv[1]) + " "));
   }
   return run ? run() : fail(kUsage, "no command is given; see fourfold --help");
 }
@@ -145,7 +171,6 @@ void add_common(CLI::App& command, CommonOptions& options, bool computes) {
     command
         .add_option("--threads", options.threads,
                     "threads (default: FOURFOLD_NUM_THREADS, else the cores usable here)")
-        ->type_name("N")
         ->check(CLI::Range(1, 1024));
 }
 

@@ -13,13 +13,15 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace fourfold::cli {
 namespace {
 
 constexpr std::size_t kMostInputBytes = std::size_t{1} << 30;
 
-// Ctrl-C and SIGTERM wait until a file is in its place, so none is left half written.
+// Ctrl-C, SIGTERM and SIGHUP wait until a file is in its place, so no part of one is left. Workers
+// take no signals.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -27,6 +29,7 @@ class SignalsHeld {
     sigemptyset(&stops);
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);
+    sigaddset(&stops, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &stops, &before_);
   }
   ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -61,7 +64,8 @@ void write_file(const std::string& path, const std::string& text) {
   // whole or as before.
   const std::string target = exists ? fs::canonical(path, ignored).string() : path;
   const std::string written_to = plain ? fmt::format("{}.partial-{}", target, getpid()) : path;
-  const SignalsHeld held;
+  std::optional<SignalsHeld> held;
+  if (plain) held.emplace();  // a pipe without a reader must stay interruptible
   errno = 0;
   const int descriptor =
       open(written_to.c_str(), O_WRONLY | O_CLOEXEC | (plain ? O_CREAT | O_EXCL : 0), 0666);
@@ -134,9 +138,10 @@ Progress progress_line(const CommonOptions& options, const std::string& unit) {
     const double seconds = std::chrono::duration<double>(now - state->begin).count();
     const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
     const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0;
-    fmt::print(stderr, "\r\033[K{} of {} {}, {:.1f}/s, {:.0f} s left", done, total, unit, rate,
-               left);
-    if (done >= total) fmt::print(stderr, "\r\033[K");
+    std::string line = "\r\033[K";
+    if (done < total)
+      line += fmt::format("{} of {} {}, {:.1f}/s, {:.0f} s left", done, total, unit, rate, left);
+    std::fwrite(line.data(), 1, line.size(), stderr);
     std::fflush(stderr);
   };
 }

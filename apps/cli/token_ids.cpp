@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "fourfold/error.h"
+#include "report/safe_text.h"
 
 namespace fourfold::cli {
 
@@ -15,7 +16,8 @@ std::vector<std::int32_t> parse_token_ids(const std::string& text, const std::st
     const auto [rest, fault] = std::from_chars(text.data() + at, text.data() + end, id);
     if (fault != std::errc() || rest != text.data() + end || id < 0)
       throw Error(ErrorCode::invalid_argument,
-                  source + ": \"" + text.substr(at, std::min<std::size_t>(end - at, 32)) +
+                  source + ": \"" +
+                      visible_text(text.substr(at, std::min<std::size_t>(end - at, 32))) +
                       "\" at byte " + std::to_string(at) +
                       " is not a token id; expected whole numbers from 0 to 2147483647");
     ids.push_back(id);

@@ -19,6 +19,8 @@ inline constexpr std::size_t kJsonDepth = 64;
 inline constexpr std::uint64_t kConfigBytes = std::uint64_t{16} << 20;      // config.json and alike
 inline constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;  // tokenizer.json
 
+inline constexpr std::size_t kAddedTokenBytes = 1024;  // text of one added token
+
 inline constexpr std::uint64_t kLayers = 4096;
 inline constexpr std::uint64_t kDimension = std::uint64_t{1} << 20;  // d_model, d_ff, positions ...
 inline constexpr std::uint64_t kVocabulary = std::uint64_t{4} << 20;  // tokens

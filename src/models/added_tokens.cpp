@@ -1,8 +1,7 @@
-// A hash look-up for each length that occurs, at places whose first character may start a token.
+// A walk through the sorted tokens, at places whose first character may start one.
 #include "models/added_tokens.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "models/bert_characters.h"
@@ -11,24 +10,34 @@ namespace fourfold {
 
 void AddedTokenFinder::add(std::u32string content, const AddedToken& token) {
   if (content.empty()) return;
-  const std::size_t length = content.size();
+  const auto place =
+      std::lower_bound(tokens_.begin(), tokens_.end(), content,
+                       [](const auto& known, const auto& text) { return known.first < text; });
+  if (place != tokens_.end() && place->first == content) return;
   first_bytes_[content.front() & 0xFFU] = true;
-  if (!tokens_.try_emplace(std::move(content), token).second) return;
-  const auto place = std::lower_bound(lengths_.begin(), lengths_.end(), length, std::greater<>());
-  if (place == lengths_.end() || *place != length) lengths_.insert(place, length);
+  tokens_.emplace(place, std::move(content), token);
 }
 
+// The tokens that begin with the text's first n characters are neighbours; each further character
+// narrows their range.
 const AddedToken* AddedTokenFinder::longest_at(std::u32string_view text, std::size_t at,
                                                std::size_t& length) const {
   if (!first_bytes_[text[at] & 0xFFU]) return nullptr;
-  for (const std::size_t candidate : lengths_) {
-    if (candidate > text.size() - at) continue;
-    const auto found = tokens_.find(text.substr(at, candidate));
-    if (found == tokens_.end()) continue;
-    length = candidate;
-    return &found->second;
+  const AddedToken* best = nullptr;
+  auto first = tokens_.begin(), last = tokens_.end();
+  for (std::size_t n = 0; at + n < text.size(); ++n) {
+    const char32_t c = text[at + n];
+    first = std::partition_point(first, last, [&](const auto& token) {
+      return token.first.size() == n || token.first[n] < c;
+    });
+    last =
+        std::partition_point(first, last, [&](const auto& token) { return token.first[n] == c; });
+    if (first == last) break;
+    if (first->first.size() > n + 1) continue;
+    length = n + 1;
+    best = &first->second;
   }
-  return nullptr;
+  return best;
 }
 
 std::vector<TextSpan> AddedTokenFinder::split(std::u32string_view text) const {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace fourfold {
@@ -39,17 +39,10 @@ class AddedTokenFinder {
   std::vector<TextSpan> split(std::u32string_view text) const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::u32string_view text) const {
-      return std::hash<std::u32string_view>{}(text);
-    }
-  };
   const AddedToken* longest_at(std::u32string_view text, std::size_t at, std::size_t& length) const;
 
-  std::unordered_map<std::u32string, AddedToken, Hash, std::equal_to<>> tokens_;
-  std::vector<std::size_t> lengths_;     // that occur, falling
-  std::array<bool, 256> first_bytes_{};  // low bytes of first characters
+  std::vector<std::pair<std::u32string, AddedToken>> tokens_;  // sorted
+  std::array<bool, 256> first_bytes_{};                        // low bytes of first characters
 };
 
 }  // namespace fourfold

@@ -1,6 +1,7 @@
 #include "models/bert.h"
 
 #include "base/check.h"
+#include "formats/file_error.h"
 #include "layers/neuron_statistics.h"
 #include "models/weight_names.h"
 #include "platform/caller_scope.h"
@@ -16,37 +17,17 @@ std::string shape_list(const std::vector<std::uint64_t>& shape) {
   return text + "]";
 }
 
-// Reads tensors whose shape the configuration implies.
-class TensorSource {
- public:
-  TensorSource(const SafetensorsFile& file, const ModelConfig& config)
-      : file_(file), config_(config) {}
+[[noreturn]] void fail(const SafetensorsFile& file, ErrorCode code, const std::string& tensor,
+                       const std::string& what) {
+  throw file_error({.path = file.path(), .rule = "C2", .tensor = tensor}, what, code);
+}
 
-  std::vector<float> read(const std::string& name, const std::vector<std::uint64_t>& shape) const {
-    const TensorEntry* tensor = file_.find(name);
-    if (tensor == nullptr)
-      fail(ErrorCode::missing_tensor, name, "is missing; " + config_.path + " implies it");
-    if (tensor->shape != shape)
-      fail(ErrorCode::bad_file, name,
-           "is " + shape_list(tensor->shape) + ", expected " + shape_list(shape) + " by " +
-               config_.path);
-    std::vector<float> values(tensor->elements);
-    file_.read_f32(*tensor, values);
-    return values;
-  }
-
- private:
-  [[noreturn]] void fail(ErrorCode code, const std::string& tensor, const std::string& what) const {
-    Error error(code, file_.path() + ": rule C2: tensor \"" + tensor + "\" " + what);
-    error.path = file_.path();
-    error.tensor = tensor;
-    error.rule = "C2";
-    throw error;
-  }
-
-  const SafetensorsFile& file_;
-  const ModelConfig& config_;
-};
+std::vector<float> read(const SafetensorsFile& file, const std::string& name) {
+  const TensorEntry* tensor = file.find(name);
+  std::vector<float> values(tensor->elements);
+  file.read_f32(*tensor, values);
+  return values;
+}
 
 ConstMatrix view(const std::vector<float>& values, std::size_t rows) {
   return {values.data(), rows, values.size() / rows};
@@ -54,36 +35,77 @@ ConstMatrix view(const std::vector<float>& values, std::size_t rows) {
 
 }  // namespace
 
-BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& config) {
+void BertEncoder::check(const SafetensorsFile& file, const ModelConfig& config) {
   const BertNames names(file);
-  const TensorSource source(file, config);
+  const std::uint64_t d = config.d_model, f = config.d_ff;
+  const auto expect = [&](const std::string& name, const std::vector<std::uint64_t>& shape) {
+    const TensorEntry* tensor = file.find(name);
+    if (tensor == nullptr)
+      fail(file, ErrorCode::missing_tensor, name, "it is missing; " + config.path + " implies it");
+    if (tensor->shape != shape)
+      fail(file, ErrorCode::bad_file, name,
+           "its shape is " + shape_list(tensor->shape) + ", expected " + shape_list(shape) +
+               " by " + config.path);
+  };
+  expect(names.word_embedding(), {config.vocab_size, d});
+  expect(names.position_embedding(), {config.max_positions, d});
+  expect(names.type_embedding(), {config.type_vocab_size, d});
+  for (const char* part : {"weight", "bias"}) expect(names.embedding_norm(part), {d});
+  for (std::size_t i = 0; i < config.n_layers; ++i) {
+    for (const char* which : {"query", "key", "value"}) {
+      expect(names.attention(i, which, "weight"), {d, d});
+      expect(names.attention(i, which, "bias"), {d});
+    }
+    expect(names.attention_output(i, "weight"), {d, d});
+    expect(names.attention_output(i, "bias"), {d});
+    expect(names.up(i, "weight"), {f, d});
+    expect(names.up(i, "bias"), {f});
+    expect(names.down(i, "weight"), {d, f});
+    expect(names.down(i, "bias"), {d});
+    for (const char* part : {"weight", "bias"}) {
+      expect(names.attention_norm(i, part), {d});
+      expect(names.ffn_norm(i, part), {d});
+    }
+  }
+  for (const TensorEntry& tensor : file.tensors()) {
+    const auto layer = bert_tensor_place(tensor.name).layer;
+    if (layer && *layer >= config.n_layers)
+      fail(file, ErrorCode::bad_file, tensor.name,
+           "it belongs to layer " + std::to_string(*layer) + ", but " + config.path + " has " +
+               std::to_string(config.n_layers) + " layers, counted from 0");
+  }
+}
+
+BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& config) {
+  check(file, config);
+  const BertNames names(file);
   const std::uint64_t d = config.d_model, f = config.d_ff;
   const auto norm = [&](const std::string& gamma, const std::string& beta) {
-    return LayerNorm(source.read(gamma, {d}), source.read(beta, {d}), config.norm_eps);
+    return LayerNorm(read(file, gamma), read(file, beta), config.norm_eps);
   };
 
   BertEncoder model(config, norm(names.embedding_norm("weight"), names.embedding_norm("bias")));
-  model.words_ = source.read(names.word_embedding(), {config.vocab_size, d});
-  model.positions_ = source.read(names.position_embedding(), {config.max_positions, d});
-  model.types_ = source.read(names.type_embedding(), {config.type_vocab_size, d});
+  model.words_ = read(file, names.word_embedding());
+  model.positions_ = read(file, names.position_embedding());
+  model.types_ = read(file, names.type_embedding());
   for (std::size_t i = 0; i < config.n_layers; ++i) {
-    const auto project = [&](std::string_view which) {
-      return std::pair(source.read(names.attention(i, which, "weight"), {d, d}),
-                       source.read(names.attention(i, which, "bias"), {d}));
+    const auto weight = [&](std::string_view which) {
+      return read(file, names.attention(i, which, "weight"));
     };
-    const auto [query, query_bias] = project("query");
-    const auto [key, key_bias] = project("key");
-    const auto [value, value_bias] = project("value");
-    const auto output = source.read(names.attention_output(i, "weight"), {d, d});
-    const auto output_bias = source.read(names.attention_output(i, "bias"), {d});
+    const auto bias = [&](std::string_view which) {
+      return read(file, names.attention(i, which, "bias"));
+    };
+    const auto query = weight("query"), key = weight("key"), value = weight("value");
+    const auto query_bias = bias("query"), key_bias = bias("key"), value_bias = bias("value");
+    const auto output = read(file, names.attention_output(i, "weight"));
+    const auto output_bias = read(file, names.attention_output(i, "bias"));
     MultiHeadAttention attention({view(query, d), view(key, d), view(value, d), view(output, d),
                                   query_bias, key_bias, value_bias, output_bias},
                                  config.n_heads);
 
-    const auto up = source.read(names.up(i, "weight"), {f, d}),
-               up_bias = source.read(names.up(i, "bias"), {f});
-    const auto down = source.read(names.down(i, "weight"), {d, f}),
-               down_bias = source.read(names.down(i, "bias"), {d});
+    const auto up = read(file, names.up(i, "weight")), up_bias = read(file, names.up(i, "bias"));
+    const auto down = read(file, names.down(i, "weight")),
+               down_bias = read(file, names.down(i, "bias"));
     DenseFfn ffn({view(up, f), view(down, d), up_bias, down_bias}, config.activation);
     model.down_energy_.push_back(column_energy(view(down, d)));
     model.blocks_.emplace_back(

@@ -19,6 +19,10 @@ class BertEncoder {
   // (rule C2) for a shape that differs from the configuration's, before memory for it is taken.
   static BertEncoder load(const SafetensorsFile& file, const ModelConfig& config);
 
+  // What load checks, from the headers alone: every implied tensor is there with its shape, and no
+  // layer beyond the last.
+  static void check(const SafetensorsFile& file, const ModelConfig& config);
+
   // ids: the sequences one after the other, with their added tokens; hidden: [tokens, d_model]
   // receives the last layer. observers: one per layer, or none; null entries are skipped. Throws
   // Error{invalid_argument} for an id outside the vocabulary or a sequence longer than

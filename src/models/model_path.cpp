@@ -27,21 +27,16 @@ Error path_error(const std::string& path, std::string_view text, ErrorCode code)
   return file_error({.path = path, .rule = {}, .tensor = {}}, text, code);
 }
 
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 ModelFiles from_folder(const std::string& folder) {
   ModelFiles files{folder, folder + "/model.safetensors"};
-  if (exists(files.weights)) return files;
+  if (file_is_there(files.weights)) return files;
   const std::string index = files.weights + ".index.json";
-  if (exists(index))
+  if (file_is_there(index))
     throw path_error(index,
                      "this checkpoint is split into shards, which is not supported yet; expected "
                      "one file model.safetensors",
                      ErrorCode::unsupported);
-  if (exists(folder + "/pytorch_model.bin"))
+  if (file_is_there(folder + "/pytorch_model.bin"))
     throw path_error(folder,
                      "holds pytorch_model.bin, a format that can run code and is never read; "
                      "expected model.safetensors, so convert the weights first",
@@ -115,9 +110,9 @@ std::string read_revision(const std::string& path) {
 // The snapshot's folder, or nothing when the cache does not know the model.
 std::string cached_folder(const std::string& entry) {
   const std::string reference = entry + "/refs/main";
-  if (!exists(reference)) return {};
+  if (!file_is_there(reference)) return {};
   std::string snapshot = entry + "/snapshots/" + read_revision(reference);
-  if (!exists(snapshot))
+  if (!file_is_there(snapshot))
     throw path_error(snapshot, "the cache names this revision but does not hold it", ErrorCode::io);
   return snapshot;
 }
@@ -125,10 +120,7 @@ std::string cached_folder(const std::string& entry) {
 }  // namespace
 
 ModelFiles resolve_model(const std::string& model) {
-  std::error_code problem;
-  const fs::file_status status = fs::status(model, problem);
-  if (fs::is_directory(status)) return from_folder(model);
-  if (fs::exists(status)) return from_file(model);
+  if (file_is_there(model)) return fs::is_directory(model) ? from_folder(model) : from_file(model);
 
   const std::string cache = cache_folder();
   const std::string name = cache_name(model);

@@ -10,14 +10,10 @@
 #include "formats/utf8.h"
 #include "models/config_fields.h"
 #include "models/model_config.h"
+#include "platform/mapped_file.h"
 
 namespace fourfold {
 namespace {
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
 
 // The part after the last dot: "sentence_transformers.models.Pooling" is a "Pooling".
 std::string_view class_name(std::string_view type) {
@@ -122,9 +118,9 @@ std::optional<Pooling> parse_pooling(std::string_view name) {
 
 SentenceConfig read_sentence_config(const std::string& folder) {
   SentenceConfig config;
-  if (exists(folder + "/modules.json")) read_modules(folder, config);
+  if (file_is_there(folder + "/modules.json")) read_modules(folder, config);
   const std::string path = folder + "/sentence_bert_config.json";
-  if (exists(path)) {
+  if (file_is_there(path)) {
     const JsonDocument document = read_json_file(path, "C1");
     const ConfigFields fields(path, document.root());
     const auto length = json_field(fields.object(), "max_seq_length");

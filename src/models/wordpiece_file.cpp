@@ -219,6 +219,10 @@ void read_added_tokens(const JsonFile& json, Vocabulary& vocabulary) {
     AddedToken token;
     token.content = text_or(json, object, "content", "");
     if (token.content.empty()) fail(json.path(), "T1", "an added token has no content");
+    if (token.content.size() > limits::kAddedTokenBytes)
+      fail(json.path(), "T1",
+           fmt::format("an added token has {} bytes, allowed are {}", token.content.size(),
+                       limits::kAddedTokenBytes));
     dom::element id;
     if (object["id"].get(id))
       fail(json.path(), "T2",
@@ -233,44 +237,73 @@ void read_added_tokens(const JsonFile& json, Vocabulary& vocabulary) {
   }
 }
 
+// The token before or after one text; the id as the post-processor gives it.
+struct AddedAround {
+  std::string name;
+  std::int64_t id = 0;
+};
 struct AroundText {
-  std::string begin = "[CLS]", end = "[SEP]";
+  AddedAround begin, end;
 };
 
-// The name in {"SpecialToken": {"id": name}}, or empty.
-std::string special_name(dom::element item) {
+// {"SpecialToken": {"id": name, "type_id": 0}} with its id in special_tokens; nothing for anything
+// else.
+std::optional<AddedAround> template_token(dom::element item, dom::object processor) {
   std::string_view name;
-  if (item["SpecialToken"]["id"].get(name)) return {};
-  return std::string(name);
+  std::int64_t type = 0, id = 0;
+  dom::array ids;
+  if (item["SpecialToken"]["id"].get(name) || item["SpecialToken"]["type_id"].get(type) ||
+      type != 0)
+    return {};
+  dom::object known;
+  if (processor["special_tokens"].get(known) || known[name]["ids"].get(ids) || ids.size() != 1 ||
+      ids.at(0).get(id))
+    return {};
+  return AddedAround{std::string(name), id};
 }
 
-// Which tokens stand before and after one text.
-AroundText read_post_processor(const JsonFile& json) {
-  AroundText around;
-  const auto member_value = member(json.root, "post_processor");
-  if (!member_value) return around;
-  dom::object processor;
-  if (member_value->get(processor)) fail(json.path(), "T1", "\"post_processor\" is not an object");
-  const std::string_view type = text_or(json, processor, "type", "");
+// [name, id]
+std::optional<AddedAround> pair_token(dom::object processor, const char* key) {
   std::string_view name;
-  if (type == "BertProcessing") {
-    if (processor["cls"].at(0).get(name)) fail(json.path(), "T1", "\"cls\" is not [token, id]");
-    around.begin = name;
-    if (processor["sep"].at(0).get(name)) fail(json.path(), "T1", "\"sep\" is not [token, id]");
-    around.end = name;
-    return around;
+  std::int64_t id = 0;
+  dom::array pair;
+  if (processor[key].get(pair) || pair.size() != 2 || pair.at(0).get(name) || pair.at(1).get(id))
+    return {};
+  return AddedAround{std::string(name), id};
+}
+
+// Which tokens stand before and after one text. Anything but BERT's one and one is refused, not
+// guessed.
+AroundText read_post_processor(const JsonFile& json) {
+  const auto element = member(json.root, "post_processor");
+  dom::object processor;
+  std::string_view type = "none";
+  if (element) {
+    if (element->get(processor)) fail(json.path(), "T1", "\"post_processor\" is not an object");
+    type = text_or(json, processor, "type", "");
   }
+  std::optional<AddedAround> begin, end;
   dom::array single;
-  if (type == "TemplateProcessing" && !processor["single"].get(single) && single.size() == 3) {
-    around.begin = special_name(single.at(0));
-    around.end = special_name(single.at(2));
-    const bool text_between = single.at(1)["Sequence"].error() == simdjson::SUCCESS;
-    if (text_between && !around.begin.empty() && !around.end.empty()) return around;
+  if (type == "BertProcessing") {
+    begin = pair_token(processor, "cls");
+    end = pair_token(processor, "sep");
+  } else if (type == "TemplateProcessing" && !processor["single"].get(single) &&
+             single.size() == 3) {
+    std::string_view sequence;
+    std::int64_t text_type = 0;
+    const bool one_text = !single.at(1)["Sequence"]["id"].get(sequence) && sequence == "A" &&
+                          !single.at(1)["Sequence"]["type_id"].get(text_type) && text_type == 0;
+    if (one_text) {
+      begin = template_token(single.at(0), processor);
+      end = template_token(single.at(2), processor);
+    }
   }
-  fail_unsupported(json.path(),
-                   fmt::format("the post-processor \"{}\" does not put one token before and "
-                               "one after the text as BERT does",
-                               printable(type)));
+  if (begin && end) return {*begin, *end};
+  fail_unsupported(
+      json.path(),
+      fmt::format("the post-processor \"{}\" does not put one token before and one after the "
+                  "text, all of type 0, as BERT does",
+                  printable(type)));
 }
 
 void read_model(const JsonFile& json, WordPieceFile& file, Vocabulary& vocabulary) {
@@ -307,8 +340,16 @@ WordPieceFile read_tokenizer_json(const std::string& path) {
     fail_unsupported(path, fmt::format("the pre-tokenizer \"{}\"; supported is BertPreTokenizer",
                                        printable(cutter_type)));
   const AroundText around = read_post_processor(json);
-  file.begin_id = vocabulary.id_of(around.begin);
-  file.end_id = vocabulary.id_of(around.end);
+  const auto checked = [&](const AddedAround& token) {
+    const std::int32_t id = vocabulary.id_of(token.name);
+    if (id != token.id)
+      fail(path, "T2",
+           fmt::format("\"{}\" has id {} in the vocabulary and {} in the post-processor",
+                       printable(token.name), id, token.id));
+    return id;
+  };
+  file.begin_id = checked(around.begin);
+  file.end_id = checked(around.end);
   return file;
 }
 
@@ -358,9 +399,8 @@ WordPieceFile read_vocab_txt(const std::string& path, const std::string& config_
   read_vocabulary_lines(path, vocabulary);
 
   std::optional<JsonFile> config;
-  std::error_code ignored;
   bool clean = true, cjk = true, lowercase = true, strip = true;
-  if (std::filesystem::exists(config_path, ignored)) {
+  if (file_is_there(config_path)) {
     config = read_json(config_path, limits::kConfigBytes);
     check_tokenizer_class(*config);
     const dom::object root = config->root;
@@ -395,11 +435,10 @@ WordPieceFile read_wordpiece_file(const std::string& folder) {
   const std::filesystem::path base(folder);
   const std::string json_path = (base / "tokenizer.json").string();
   const std::string vocab_path = (base / "vocab.txt").string();
-  std::error_code ignored;
   WordPieceFile file;
-  if (std::filesystem::exists(json_path, ignored)) {
+  if (file_is_there(json_path)) {
     file = read_tokenizer_json(json_path);
-  } else if (std::filesystem::exists(vocab_path, ignored)) {
+  } else if (file_is_there(vocab_path)) {
     file = read_vocab_txt(vocab_path, (base / "tokenizer_config.json").string());
   } else {
     fail(folder, "", "the folder has no tokenizer.json and no vocab.txt", ErrorCode::io);

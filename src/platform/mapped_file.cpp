@@ -64,6 +64,16 @@ struct Descriptor {
 
 }  // namespace
 
+bool file_is_there(const std::string& path) {
+  struct stat information {};
+  if (stat(path.c_str(), &information) == 0) return true;
+  const int number = errno;
+  const bool nothing =
+      (number == ENOENT || number == ENOTDIR) && lstat(path.c_str(), &information) != 0;
+  if (!nothing) fail_with_errno(path, number == ENOENT ? "follow the link" : "look", number);
+  return false;
+}
+
 MappedFile::MappedFile(const std::string& path, FileAccess access) : path_(path) {
   if (path.find('\0') != std::string::npos) fail(path, "a file name must not hold a NUL byte");
   Descriptor descriptor;

@@ -9,6 +9,10 @@ namespace fourfold {
 
 enum class FileAccess { automatic, mmap, pread };
 
+// Whether something stands at this path. False only when nothing does: a link without its target,
+// or a folder that may not be searched, throws Error{io} with the system's reason.
+bool file_is_there(const std::string& path);
+
 class MappedFile {
  public:
   // Throws Error{io} naming the path and the system's reason (missing, a folder, no permission).

@@ -33,6 +33,10 @@ std::string not_finite(double number) {
 
 std::string grouped(std::uint64_t number) { return with_commas(fmt::format("{}", number)); }
 
+std::string counted(std::uint64_t number, const std::string& noun) {
+  return grouped(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
 std::string fixed(double number, int decimals) {
   if (!std::isfinite(number)) return not_finite(number);
   if (std::abs(number) >= 1e15) return fmt::format("{:.3e}", number);

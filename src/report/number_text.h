@@ -8,7 +8,8 @@
 
 namespace fourfold {
 
-std::string grouped(std::uint64_t number);       // 1,234,567
+std::string grouped(std::uint64_t number);                           // 1,234,567
+std::string counted(std::uint64_t number, const std::string& noun);  // "1 layer", "1,024 layers"
 std::string fixed(double number, int decimals);  // 1,234.50; above 1e15 in powers of ten
 std::string short_number(double number);  // about four digits: 0.0123, 3.142, 48,210, 1.20e+09
 std::string percent_number(

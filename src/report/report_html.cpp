@@ -49,16 +49,16 @@ std::string head(const ProfileReport& report) {
 
 std::string page_header(const ProfileReport& report) {
   return fmt::format(
-      "<header>\n<h1>Feed-forward profile of {}</h1>\n<p class=\"about\">{}, {} layers, d_model "
-      "{}, "
-      "{} parameters, computed in {} on {} counted tokens of {}.</p>\n"
+      "<header>\n<h1>Feed-forward profile of {}</h1>\n<p class=\"about\">{}, {}, d_model {}, "
+      "{}, computed in {} on {} of {}.</p>\n"
       "<nav aria-label=\"On this page\"><ul><li><a href=\"#run\">Machine and run</a></li>"
       "<li><a href=\"#time\">Time</a></li><li><a href=\"#values\">Hidden values</a></li>"
       "<li><a href=\"#neurons\">Strongest neurons</a></li>"
       "<li><a href=\"#numbers\">What the numbers mean</a></li></ul></nav>\n</header>\n",
       html_text(model_name(report.model_path), 80), html_text(report.architecture, 60),
-      grouped(report.n_layers), grouped(report.d_model), grouped(report.parameters.total),
-      html_text(report.dtype, 40), grouped(report.tokens), html_text(report.text_name, 80));
+      counted(report.n_layers, "layer"), grouped(report.d_model),
+      counted(report.parameters.total, "parameter"), html_text(report.dtype, 40),
+      counted(report.tokens, "counted token"), html_text(report.text_name, 80));
 }
 
 void tile(std::string& out, std::string_view name, std::string_view figure, std::string_view unit) {

@@ -17,8 +17,7 @@ std::string head(const ModelSummary& summary, TextStyle style) {
                     shorten(visible_text(summary.path), kTextWidth - kLabel, Keep::end) + '\n';
   out +=
       labelled("Family",
-               fmt::format("{}, {} layer{}", summary.architecture, grouped(summary.layers.size()),
-                           summary.layers.size() == 1 ? "" : "s"),
+               fmt::format("{}, {}", summary.architecture, counted(summary.layers.size(), "layer")),
                kLabel, style);
   out += labelled("Work", "counted for one token; 1 MAC = 1 multiply-add = 2 FLOPs", kLabel, style);
   return out;

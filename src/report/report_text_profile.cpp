@@ -20,18 +20,19 @@ constexpr std::size_t kThreadsListed = 8;
 std::string head(const ProfileReport& report, TextStyle style) {
   const MachineReport& machine = report.machine;
   const std::string facts =
-      fmt::format("{}, {} layers, d_model {}, {} parameters, computed in {}", report.architecture,
-                  grouped(report.n_layers), grouped(report.d_model),
-                  grouped(report.parameters.total), report.dtype);
+      fmt::format("{}, {}, d_model {}, {}, computed in {}", report.architecture,
+                  counted(report.n_layers, "layer"), grouped(report.d_model),
+                  counted(report.parameters.total, "parameter"), report.dtype);
   std::string out = bold("Model", style) + std::string(kLabel - 5, ' ') +
                     shorten(visible_text(report.model_path), kTextWidth - kLabel, Keep::end) + '\n';
   out += labelled("", facts, kLabel, style);
   out += labelled(
       "Text",
-      fmt::format("{}: {} counted tokens in {} window{} of up to {}, batch {}{}",
-                  shorten(visible_text(report.text_name), 60, Keep::end), grouped(report.tokens),
-                  grouped(report.windows), report.windows == 1 ? "" : "s", grouped(report.seq_len),
-                  grouped(report.batch), report.count_special ? ", special tokens counted" : ""),
+      fmt::format("{}: {} in {} of up to {}, batch {}{}",
+                  shorten(visible_text(report.text_name), 60, Keep::end),
+                  counted(report.tokens, "counted token"), counted(report.windows, "window"),
+                  grouped(report.seq_len), grouped(report.batch),
+                  report.count_special ? ", special tokens counted" : ""),
       kLabel, style);
   out += labelled("Machine",
                   fmt::format("{}, {}, {} thread{}; peak {} GFLOP/s (f32), reads {} GB/s from {}",

@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "fourfold/tools.h"
+#include "platform/caller_scope.h"
+#include "platform/thread_pool.h"
 #include "tools/model_place.h"
 
 namespace fourfold {
@@ -70,6 +72,7 @@ Plan make_plan(const LoadedEncoder& model, const EmbedOptions& options) {
 Embeddings embed_texts(const std::string& model_name, std::span<const std::string> texts,
                        const EmbedOptions& options, Workspace& workspace,
                        const Progress& progress) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
   FOURFOLD_CHECK(options.batch >= 1, invalid_argument, "batch is 0, expected at least 1");
   const LoadedEncoder model = load_encoder(model_name);
   const Plan plan = make_plan(model, options);

@@ -58,9 +58,13 @@ class ClockScope {
 
 class Profiler {
  public:
-  Profiler(const LoadedEncoder& model, const ProfileOptions& options, Workspace& workspace,
-           const Progress& progress)
-      : model_(model), options_(options), workspace_(workspace), progress_(progress) {}
+  Profiler(const std::string& model_name, const LoadedEncoder& model, const ProfileOptions& options,
+           Workspace& workspace, const Progress& progress)
+      : model_name_(model_name),
+        model_(model),
+        options_(options),
+        workspace_(workspace),
+        progress_(progress) {}
 
   ProfileReport run();
 
@@ -76,6 +80,7 @@ class Profiler {
     if (progress_) progress_(++done_, 2 * batches_.size());
   }
 
+  const std::string& model_name_;
   const LoadedEncoder& model_;
   const ProfileOptions& options_;
   Workspace& workspace_;
@@ -179,7 +184,7 @@ LayerProfile Profiler::layer_profile(std::size_t index, const TimedPass& pass,
 
 ProfileReport Profiler::run() {
   ProfileReport report;
-  report.model_path = model_.place.folder;
+  report.model_path = model_name_;
   report.architecture = config().architecture;
   report.dtype =
       model_.dtype == "F32" ? "f32" : "f32 (stored as " + model_.dtype + ", widened at load)";
@@ -233,12 +238,13 @@ ProfileReport Profiler::run() {
 
 ProfileReport profile_model(const std::string& model_name, const ProfileOptions& options,
                             Workspace& workspace, const Progress& progress) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const LoadedEncoder model = load_encoder(model_name);
   for (const std::uint64_t layer : options.layers)
     FOURFOLD_CHECK(layer < model.encoder.config().n_layers, invalid_argument,
                    "layer " + std::to_string(layer) + " is asked for; the model has layers 0 to " +
                        std::to_string(model.encoder.config().n_layers - 1));
-  ProfileReport report = Profiler(model, options, workspace, progress).run();
+  ProfileReport report = Profiler(model_name, model, options, workspace, progress).run();
   report.parameters = inspect_model(model_name).parameters;
   return report;
 }

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "fourfold/tools.h"
+#include "platform/caller_scope.h"
+#include "platform/thread_pool.h"
 #include "tools/model_place.h"
 
 namespace fourfold {
@@ -102,6 +104,7 @@ TraceReport run(std::string title, const DenseFfn& ffn, const LayerNorm& norm, s
 }  // namespace
 
 TraceReport trace_tiny_example(Workspace& workspace) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
   // up: [8, 4], down: [4, 8], as torch.nn.Linear stores them: row i of up is what hidden unit i
   // looks for.
   const std::vector<float> up{0.5F,  0.2F,  -0.1F, 0.3F, -0.3F, 0.4F,  0.6F,  -0.2F,
@@ -126,6 +129,7 @@ TraceReport trace_tiny_example(Workspace& workspace) {
 }
 
 TraceReport trace_bert_base(Workspace& workspace) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
   constexpr std::size_t d = 768, f = 3072;
   std::mt19937 generator(768);
   const auto uniform = [&](std::size_t count, float width) {
@@ -153,6 +157,7 @@ TraceReport trace_bert_base(Workspace& workspace) {
 
 TraceReport trace_model(const std::string& model_name, const TraceOptions& options,
                         Workspace& workspace) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const LoadedEncoder model = load_encoder(model_name);
   const ModelConfig& config = model.encoder.config();
   FOURFOLD_CHECK(options.layer < config.n_layers, invalid_argument,
@@ -177,7 +182,7 @@ TraceReport trace_model(const std::string& model_name, const TraceOptions& optio
 
   const auto x = hidden.row(row);
   TraceReport trace = run(
-      fmt::format("Layer {} of {}: {} -> {} -> {} with {}", options.layer, model.place.folder,
+      fmt::format("Layer {} of {}: {} -> {} -> {} with {}", options.layer, model_name,
                   config.d_model, config.d_ff, config.d_model, activation_name(config.activation)),
       block.ffn(), block.ffn_norm(), {x.begin(), x.end()}, nullptr, workspace);
   trace.notes = {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -60,9 +61,11 @@ const char* const kSpecial =
 const char* const kUncased =
     R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true})";
 
+const char* const kBert = R"({"type":"BertProcessing","cls":["[CLS]",3],"sep":["[SEP]",5]})";
+
 struct Parts {
   std::string vocab = kVocab, normalizer = kUncased, cutter = R"({"type":"BertPreTokenizer"})";
-  std::string added = kSpecial, around = "null", type = R"("WordPiece")", more = "";
+  std::string added = kSpecial, around = kBert, type = R"("WordPiece")", more = "";
 };
 
 std::string json_of(const Parts& parts) {
@@ -260,14 +263,52 @@ TEST_CASE("the tokens around a text come from the post-processor") {
   const auto bert =
       tokenizer_of({.around = R"({"type":"BertProcessing","sep":["[MASK]",7],"cls":["[PAD]",0]})"});
   CHECK(bert.with_added_tokens({11}) == Ids{0, 11, 7});
-  const auto shape = tokenizer_of({.around = R"({"type":"TemplateProcessing","single":[
-      {"SpecialToken":{"id":"[SEP]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
-      {"SpecialToken":{"id":"[CLS]","type_id":0}}]})"});
-  CHECK(shape.with_added_tokens({11}) == Ids{5, 11, 3});
-  const Error error =
-      error_of({.around = R"({"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}]})"});
-  CHECK(error.code == ErrorCode::unsupported);
-  CHECK(mentions(error, "TemplateProcessing"));
+  const auto with_template = [](const std::string& text, const std::string& ids) {
+    return Parts{
+        .around =
+            R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[SEP]","type_id":0}},)" +
+            text +
+            R"(,{"SpecialToken":{"id":"[CLS]","type_id":0}}],"special_tokens":{"[SEP]":{"ids":[5]},"[CLS]":{"ids":)" +
+            ids + "}}}"};
+  };
+  const std::string one_text = R"({"Sequence":{"id":"A","type_id":0}})";
+  CHECK(tokenizer_of(with_template(one_text, "[3]")).with_added_tokens({11}) == Ids{5, 11, 3});
+
+  // What BERT does not do is refused: another id than the vocabulary's, two ids, a second text,
+  // another type, nothing.
+  const Error other_id = error_of(with_template(one_text, "[7]"));
+  CHECK(other_id.rule == "T2");
+  CHECK_MESSAGE(mentions(other_id, "[CLS]"), other_id.what());
+  CHECK(error_of({.around = R"({"type":"BertProcessing","cls":["[CLS]",4],"sep":["[SEP]",5]})"})
+            .rule == "T2");
+  const auto unsupported = [](const Parts& parts) {
+    return error_of(parts).code == ErrorCode::unsupported;
+  };
+  CHECK(unsupported(with_template(one_text, "[3,7]")));
+  CHECK(unsupported(with_template(R"({"Sequence":{"id":"B","type_id":0}})", "[3]")));
+  CHECK(unsupported(with_template(R"({"Sequence":{"id":"A","type_id":1}})", "[3]")));
+  CHECK(unsupported(
+      {.around = R"({"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}]})"}));
+  CHECK(unsupported({.around = "null"}));
+}
+
+TEST_CASE("thousands of long added tokens cost no more than their text") {
+  std::string added = kSpecial;
+  added.pop_back();
+  for (int i = 0; i < 999; ++i)
+    added += ",{\"id\":" + std::to_string(1000 + i) + ",\"content\":\"" + std::string(1 + i, 'a') +
+             "!\"}";
+  const auto tokenizer = tokenizer_of({.added = added + "]"});
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(tokenizer.encode(std::string(20'000, 'a')) == Ids{2});
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(tokenizer.encode("aaa!") == Ids{1002});
+}
+
+TEST_CASE("an added token beyond the limit is refused") {
+  const std::string added = std::string(kSpecial).substr(0, std::string(kSpecial).size() - 1) +
+                            R"(,{"id":500,"content":")" + std::string(1025, 'x') + "\"}]";
+  CHECK(error_of({.added = added}).rule == "T1");
 }
 
 TEST_CASE("other kinds of tokenizers are refused by name") {
@@ -298,7 +339,7 @@ TEST_CASE("broken vocabularies cite their rule") {
   cites({.vocab = R"({"[UNK]":0,"a":1,"a":3,"[CLS]":4,"[SEP]":2})"}, "T1", "twice");
   cites({.vocab = R"({"[CLS]":1,"[SEP]":2})", .added = "[]"}, "T2", "[UNK]");
   cites({.vocab = R"({"[UNK]":1,"[SEP]":2})", .added = "[]"}, "T2", "[CLS]");
-  cites({.vocab = R"({"[UNK]":1,"[CLS]":2})", .added = "[]"}, "T2", "[SEP]");
+  cites({.vocab = R"({"[UNK]":1,"[CLS]":3})", .added = "[]"}, "T2", "[SEP]");
   cites({.vocab = "[]"}, "T1", "vocab");
   cites({.added = R"([{"id":6,"content":"[CLS]"}])"}, "T2", "[CLS]");
   cites({.added = R"([{"id":3,"content":"<x>"}])"}, "T2", "<x>");

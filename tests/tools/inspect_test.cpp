@@ -102,7 +102,26 @@ TEST_CASE("a layer that the configuration implies and the file lacks is an error
     FAIL("accepted");
   } catch (const fourfold::Error& error) {
     CHECK(error.code == fourfold::ErrorCode::missing_tensor);
-    CHECK(error.tensor == "encoder.layer.2.intermediate.dense.weight");
+    CHECK(error.tensor == "encoder.layer.2.attention.self.query.weight");
     CHECK(error.rule == "C2");
   }
+}
+
+TEST_CASE("inspect refuses a file that contradicts its configuration") {
+  const auto refused = [](const TinyBert& file, const TinyBert& config) {
+    const TempFolder folder;
+    file.write(folder);
+    folder.write("config.json", config.config());
+    try {
+      fourfold::inspect_model(folder.path());
+    } catch (const fourfold::Error& error) {
+      return error.rule == "C2";
+    }
+    return false;
+  };
+  TinyBert other_width, fewer_layers;
+  other_width.d_ff = 999;
+  fewer_layers.layers = 1;
+  CHECK(refused(TinyBert{}, other_width));
+  CHECK(refused(TinyBert{}, fewer_layers));
 }
