@@ -90,7 +90,9 @@ def tidy(files: list[str], build: Path) -> tuple[int, str]:
         # The commands in the database are g++'s.
         for option in ("unknown-warning-option", "ignored-optimization-argument"):
             command.append(f"--extra-arg=-Wno-{option}")
-        command.append(name)
+        # clang 14 takes -ftrivial-auto-var-init=zero only together with this.
+        switch = "-enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang"
+        command += [f"--extra-arg={switch}", name]
         return run(command)
 
     with ThreadPoolExecutor(int(os.environ.get("JOBS") or 2)) as pool:

@@ -135,7 +135,7 @@ def main() -> int:
     isas = detected_isas(build / "bin/fourfold")
 
     asan = build / "asan"
-    if build_with(report, asan, "address,undefined", ()):
+    if build_with(report, asan, "address,undefined,fuzzer-no-link", ()):
         run_suites(report, asan, isas, label="asan ", env=SANITIZER_ENV)
         run_mutations(report, asan, model)
         run_fuzz_targets(report, asan)

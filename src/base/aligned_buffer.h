@@ -18,8 +18,9 @@ class AlignedBuffer {
   explicit AlignedBuffer(std::size_t count) : size_(count) {
     if (count > (std::numeric_limits<std::size_t>::max() - kAlignment) / sizeof(T))
       throw std::bad_alloc();
-    const std::size_t bytes = (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    if (bytes == 0) return;
+    // At least one line: pointers into a buffer without elements may be offset, too.
+    const std::size_t lines = (count * sizeof(T) + kAlignment - 1) / kAlignment;
+    const std::size_t bytes = (lines == 0 ? 1 : lines) * kAlignment;
     data_.reset(static_cast<T*>(std::aligned_alloc(kAlignment, bytes)));
     if (!data_) throw std::bad_alloc();
   }

@@ -66,6 +66,7 @@ figcaption { font-weight: 600; font-size: .9375rem; line-height: 1.4; margin-bot
 .chart .tick { fill: var(--muted); font-variant-numeric: tabular-nums; }
 .chart .name { font-weight: 600; }
 .chart .grid, .chart .axis, .chart .limit, .chart .line { fill: none; }
+.chart .inside { fill: var(--card); text-anchor: end; }
 .chart .grid { stroke: var(--line); }
 .chart .axis { stroke: var(--muted); }
 .chart .limit { stroke: var(--text); stroke-dasharray: 4 3; }

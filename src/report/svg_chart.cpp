@@ -172,6 +172,11 @@ std::string bars(const ChartText& text, const std::vector<std::string>& rows,
   const Frame plot = frame(text, rows, series, axis, legend);
   std::string out = plot.head;
   const double thickness = plot.row * 0.68;
+  // A figure that would stand on the limit's line goes into its bar.
+  const auto inside = [&](double sum) {
+    constexpr double kFigure = 48;
+    return axis_end > 0 && sum <= axis_end && axis.x(sum) + kFigure > axis.x(axis_end);
+  };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     double sum = 0;
     for (const ChartSeries& part : series) {
@@ -185,8 +190,9 @@ std::string bars(const ChartText& text, const std::vector<std::string>& rows,
       sum += value;
     }
     if (plot.row >= 13)
-      put(out, "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", axis.x(sum) + 5,
-          plot.middle(i) + 4, fixed(sum, decimals_for(largest)));
+      put(out, "<text class=\"tick{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+          inside(sum) ? " inside" : "", axis.x(sum) + (inside(sum) ? -5 : 5), plot.middle(i) + 4,
+          fixed(sum, decimals_for(largest)));
   }
   if (axis_end > 0) {
     const double bottom = plot.height - kAxis;
