@@ -36,7 +36,7 @@ void check_supported(const Options& options) {
 void read_text(Options& options) {
   if (!options.ids_file.empty()) {
     options.ids = parse_token_ids(read_input(options.ids_file), options.ids_file);
-    options.text_name = options.ids_file;
+    options.text_name = options.ids_file == "-" ? "standard input" : options.ids_file;
   } else if (!options.text_file.empty()) {
     options.text = read_input(options.text_file);
     options.text_name = options.text_file == "-" ? "standard input" : options.text_file;
@@ -83,7 +83,7 @@ void add_profile(CLI::App& program, Runner& run) {
                                    "text to run (default: a built-in sample); - for stdin");
   command
       ->add_option("--ids", options->ids_file,
-                   "token ids to run instead, separated by spaces; - for stdin")
+                   "token ids to run instead, without [CLS] and [SEP]; - for stdin")
       ->type_name("FILE")
       ->excludes(text);
   text->type_name("FILE");

@@ -1,10 +1,15 @@
 #include "cli/output_guard.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
+#include "cli/output.h"
 #include "fourfold/error.h"
 #include "tools/model_place.h"
 
@@ -43,6 +48,16 @@ bool belongs_to_model(const fs::path& file) {
          name.ends_with(".index.json");
 }
 
+// Known before the work, not after it.
+void check_writable(const fs::path& output) {
+  std::error_code ignored;
+  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  const bool plain = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
+  int reason = fs::is_directory(output, ignored) ? EISDIR : 0;
+  if (reason == 0 && access((plain ? folder : output).c_str(), W_OK) != 0) reason = errno;
+  if (reason != 0) throw WriteError(output.string() + ": cannot write: " + std::strerror(reason));
+}
+
 std::vector<fs::path> files_of_model(const std::string& model) {
   std::vector<fs::path> files;
   if (model.empty()) return files;
@@ -65,6 +80,7 @@ void check_outputs(const std::vector<std::string>& outputs, const std::vector<st
   std::vector<fs::path> taken;
   for (const auto& output : outputs) {
     if (output.empty()) continue;
+    check_writable(output);
     if (taken.empty()) taken = files_of_model(model);
     for (const fs::path& file : taken)
       if (same_file(output, file))

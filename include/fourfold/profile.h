@@ -106,7 +106,8 @@ struct ProfileReport {
   std::string model_path, architecture, dtype, text_name;
   std::uint64_t n_layers = 0, d_model = 0;
   ParameterCounts parameters;
-  std::uint64_t tokens = 0;  // counted tokens
+  std::uint64_t tokens = 0;       // counted tokens
+  std::uint64_t text_tokens = 0;  // of the whole text, without added ones
   std::uint64_t windows = 0, seq_len = 0, batch = 1;
   bool count_special = false;
   std::optional<double> dead_threshold;

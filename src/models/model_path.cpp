@@ -41,9 +41,7 @@ ModelFiles from_folder(const std::string& folder) {
                      "holds pytorch_model.bin, a format that can run code and is never read; "
                      "expected model.safetensors, so convert the weights first",
                      ErrorCode::unsupported);
-  throw path_error(folder,
-                   "the folder holds no weights; looked for model.safetensors and "
-                   "model.safetensors.index.json",
+  throw path_error(folder, "the folder holds no weights; looked for model.safetensors",
                    ErrorCode::io);
 }
 

@@ -141,6 +141,7 @@ void write_model(JsonWriter& json, const ProfileReport& report) {
 void write_text(JsonWriter& json, const ProfileReport& report) {
   json.key("text").begin_object();
   json.field("name", report.text_name).field("tokens", report.tokens);
+  json.field("total_tokens", report.text_tokens);
   json.field("windows", report.windows).field("seq_len", report.seq_len);
   json.field("batch", report.batch).field("count_special", report.count_special);
   json.end_object();

@@ -67,10 +67,11 @@ std::string work_lines(const ModelSummary& summary, TextStyle style) {
   const std::string scores =
       summary.seq_len ? fmt::format("with score work at seq_len {}", grouped(*summary.seq_len))
                       : "projections only; --seq-len adds the score work";
-  return labelled("All layers",
-                  fmt::format("{} FFN MACs, {} attention MACs ({}), {} elementwise FLOPs",
-                              fixed(ffn, 0), fixed(attention, 0), scores, fixed(elementwise, 0)),
-                  kLabel, style);
+  return labelled(
+      "All layers",
+      fmt::format("{} FFN MACs, {} attention MACs ({}), {} elementwise FLOPs in the FFNs",
+                  fixed(ffn, 0), fixed(attention, 0), scores, fixed(elementwise, 0)),
+      kLabel, style);
 }
 
 std::string tensor_table(const ModelSummary& summary, TextStyle style) {

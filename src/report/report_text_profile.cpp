@@ -17,6 +17,11 @@ namespace {
 constexpr std::size_t kLabel = 10;
 constexpr std::size_t kThreadsListed = 8;
 
+// Counted tokens that the tokenizer added: one before and one after each window.
+std::uint64_t added_tokens(const ProfileReport& report) {
+  return report.count_special ? 2 * report.windows : 0;
+}
+
 std::string head(const ProfileReport& report, TextStyle style) {
   const MachineReport& machine = report.machine;
   const std::string facts =
@@ -34,6 +39,12 @@ std::string head(const ProfileReport& report, TextStyle style) {
                   grouped(report.seq_len), grouped(report.batch),
                   report.count_special ? ", special tokens counted" : ""),
       kLabel, style);
+  const std::uint64_t used = report.tokens - std::min(report.tokens, added_tokens(report));
+  if (report.text_tokens > used)
+    out += labelled("",
+                    fmt::format("the text goes on to {} tokens; --max-tokens takes more of it",
+                                grouped(report.text_tokens)),
+                    kLabel, style);
   out += labelled("Machine",
                   fmt::format("{}, {}, {} thread{}; peak {} GFLOP/s (f32), reads {} GB/s from {}",
                               shorten(visible_text(machine.cpu), 60), machine.isa, machine.threads,

@@ -29,6 +29,7 @@ TextWindows cut_text(const LoadedEncoder& model, const ProfileOptions& options) 
                    options.text_name + ": token id " + std::to_string(text.ids[i]) + " (number " +
                        std::to_string(i) + " of the list) is outside the vocabulary of " +
                        std::to_string(config.vocab_size));
+  text.total = text.ids.size();
   const std::size_t room = text.seq_len - added;
   std::uint64_t left = options.max_tokens;
   for (std::size_t first = 0; first < text.ids.size() && left > 0;) {

@@ -14,6 +14,7 @@ struct TextWindows {
   static constexpr std::int64_t kAddedFront = -1, kAddedBack = -2;  // [CLS] and [SEP]
 
   std::vector<std::int32_t> ids;  // the text without added tokens, cut to max_tokens
+  std::uint64_t total = 0;        // tokens of the whole text
   std::uint64_t seq_len = 0;      // of a full window, added tokens included
   struct Window {
     std::size_t first = 0, count = 0;  // into ids

@@ -1,5 +1,6 @@
 """Results never replace what a command reads, and odd values are refused, not guessed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -132,3 +133,22 @@ def test_control_characters_of_a_path_are_not_printed(
         done = run(fourfold_bin, *command, option, tmp_path / "a\x1b[31mred")
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout
+
+
+def test_an_output_that_cannot_be_written_is_known_before_the_work(
+    fourfold_bin: Path, model: Path, tmp_path: Path
+) -> None:
+    for target in (tmp_path / "missing" / "x.html", tmp_path):
+        done = run(fourfold_bin, "profile", model, "--html", target)
+        assert done.returncode == 4
+        assert done.stdout == "" and str(target) in done.stderr
+
+
+def test_a_text_that_is_cut_says_so(fourfold_bin: Path, model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("amber birch cedar amber birch cedar", encoding="ascii")
+    whole = run(fourfold_bin, "profile", model, "--text", text, "--json")
+    total = json.loads(whole.stdout)["text"]
+    assert total["tokens"] == total["total_tokens"] > 3
+    cut = run(fourfold_bin, "profile", model, "--text", text, "--max-tokens", "3")
+    assert f"the text goes on to {total['total_tokens']} tokens" in cut.stdout

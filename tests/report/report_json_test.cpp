@@ -65,7 +65,8 @@ TEST_CASE("profile holds every field") {
           "schema model text machine pass_seconds dead_threshold layers totals finite warnings ");
     CHECK(std::string_view(json.root["schema"]) == "fourfold.profile/1");
     CHECK(names(json.root["model"]) == "path architecture dtype n_layers d_model parameters ");
-    CHECK(names(json.root["text"]) == "name tokens windows seq_len batch count_special ");
+    CHECK(names(json.root["text"]) ==
+          "name tokens total_tokens windows seq_len batch count_special ");
     CHECK(std::uint64_t(json.root["text"]["tokens"]) == 4093);
     CHECK(names(json.root["machine"]) ==
           "cpu isa threads peak_gflops read_gbs read_buffer_bytes threads_busy_wait ");
