@@ -22,24 +22,14 @@ namespace {
 #include "kernels/generic/rows.inl.h"
 //
 #include "kernels/generic/probes.inl.h"
+//
+#include "kernels/generic/table.inl.h"
 
 }  // namespace
 
 // 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole panel row is read once
 // per 4 rows.
-const KernelTable kAvx512Kernels{
-    "avx512",
-    gemm_panel<VecF32, 4, 4>,
-    {gemm_epilogue<VecF32, Identity>, gemm_epilogue<VecF32, Relu>, gemm_epilogue<VecF32, GeluErf>,
-     gemm_epilogue<VecF32, GeluTanh>, gemm_epilogue<VecF32, Silu>},
-    {apply_elementwise<VecF32, Identity>, apply_elementwise<VecF32, Relu>,
-     apply_elementwise<VecF32, GeluErf>, apply_elementwise<VecF32, GeluTanh>,
-     apply_elementwise<VecF32, Silu>},
-    layer_norm<VecF32>,
-    softmax<VecF32>,
-    add_row<VecF32>,
-    peak_probe<VecF32>,
-    read_probe<VecF32>,
-};
+constinit const KernelTable kAvx512Kernels =
+    make_table<VecF32>("avx512", gemm_panel<VecF32, 4, 4>, peak_probe<VecF32>, read_probe<VecF32>);
 
 }  // namespace fourfold

@@ -18,23 +18,13 @@ namespace {
 #include "kernels/generic/rows.inl.h"
 //
 #include "kernels/scalar/probes_plain.inl.h"
+//
+#include "kernels/generic/table.inl.h"
 
 }  // namespace
 
 // The plain loop is the reference: multiply, then add, in the order of k.
-const KernelTable kScalarKernels{
-    "scalar",
-    gemm_panel_plain,
-    {gemm_epilogue<VecF32, Identity>, gemm_epilogue<VecF32, Relu>, gemm_epilogue<VecF32, GeluErf>,
-     gemm_epilogue<VecF32, GeluTanh>, gemm_epilogue<VecF32, Silu>},
-    {apply_elementwise<VecF32, Identity>, apply_elementwise<VecF32, Relu>,
-     apply_elementwise<VecF32, GeluErf>, apply_elementwise<VecF32, GeluTanh>,
-     apply_elementwise<VecF32, Silu>},
-    layer_norm<VecF32>,
-    softmax<VecF32>,
-    add_row<VecF32>,
-    peak_probe_plain,
-    read_probe_plain,
-};
+constinit const KernelTable kScalarKernels =
+    make_table<VecF32>("scalar", gemm_panel_plain, peak_probe_plain, read_probe_plain);
 
 }  // namespace fourfold
