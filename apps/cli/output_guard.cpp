@@ -51,7 +51,8 @@ bool belongs_to_model(const fs::path& file) {
 // Known before the work, not after it.
 void check_writable(const fs::path& output) {
   std::error_code ignored;
-  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  const fs::path folder =
+      fs::weakly_canonical(fs::absolute(output, ignored), ignored).parent_path();
   const bool plain = !fs::exists(output, ignored) || fs::is_regular_file(output, ignored);
   int reason = fs::is_directory(output, ignored) ? EISDIR : 0;
   if (reason == 0 && access((plain ? folder : output).c_str(), W_OK) != 0) reason = errno;

@@ -263,8 +263,10 @@ ProfileReport profile_model(const std::string& model_name, const ProfileOptions&
     FOURFOLD_CHECK(layer < model.encoder.config().n_layers, invalid_argument,
                    "layer " + std::to_string(layer) + " is asked for; the model has layers 0 to " +
                        std::to_string(model.encoder.config().n_layers - 1));
+  // Before the run: a failure here must not cost its result.
+  const ParameterCounts parameters = inspect_model(model_name).parameters;
   ProfileReport report = Profiler(model_name, model, options, workspace, progress).run();
-  report.parameters = inspect_model(model_name).parameters;
+  report.parameters = parameters;
   return report;
 }
 
