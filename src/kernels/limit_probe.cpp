@@ -27,7 +27,7 @@ struct alignas(64) Slot {
 
 double measure_peak_gflops_f32(ThreadPool& pool) {
   const CallerScope scope(pool.caller_cpu());
-  const auto probe = kernels().peak_probe_f32;
+  const auto probe = kernels().gemm.peak_probe_f32;
   std::vector<Slot> slots(pool.threads());
   std::vector<double> rates;
   for (int run = 0; run < kRuns; ++run) {
@@ -57,7 +57,7 @@ double measure_read_gbs(ThreadPool& pool, std::size_t bytes) {
   pool.parallel([&](unsigned thread, unsigned threads) {
     part(thread, threads, [](float* data, std::size_t n) { std::fill_n(data, n, 1.0F); });
   });
-  const auto probe = kernels().read_probe;
+  const auto probe = kernels().gemm.read_probe;
   std::vector<double> rates;
   for (int run = 0; run < kRuns; ++run) {
     const auto begin = std::chrono::steady_clock::now();

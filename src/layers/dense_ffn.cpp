@@ -23,7 +23,7 @@ void observe(FfnObserver& observer, Activation activation, ConstMatrix x, const 
   const ScratchScope scratch(workspace);
   const Matrix pre(workspace.take(x.rows * up.out()), x.rows, up.out());  // [tokens, d_ff]
   gemm(x, up, bias, Activation::identity, pre, workspace);
-  const auto activate_row = kernels().activation_f32[static_cast<std::size_t>(activation)];
+  const auto activate_row = kernels().activations.forward[static_cast<std::size_t>(activation)];
   workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
     activate_row(pre.row(row).data(), hidden.row(row).data(), up.out());
   });

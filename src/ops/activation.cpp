@@ -11,7 +11,7 @@ void activate(Activation activation, std::span<const float> x, std::span<float> 
                  "[activate] x has " + std::to_string(x.size()) + " values, y has " +
                      std::to_string(y.size()));
   const CallerScope scope(-1);
-  kernels().activation_f32[static_cast<std::size_t>(activation)](x.data(), y.data(), x.size());
+  kernels().activations.forward[static_cast<std::size_t>(activation)](x.data(), y.data(), x.size());
 }
 
 }  // namespace fourfold

@@ -59,16 +59,16 @@ void attend(ConstMatrix q, ConstMatrix k, ConstMatrix v, Matrix y, const HeadScr
     const ConstMatrix queries = q.rows_from(first, std::min(kQueryRows, q.rows - first));
     for (std::size_t p = 0; p < panels_of(tokens); ++p) {
       const std::size_t keys = std::min(kPanel, tokens - p * kPanel);
-      table.gemm_panel_f32(queries.data, queries.stride, scratch.keys + p * kPanel * head_dim,
+      table.gemm.panel_f32(queries.data, queries.stride, scratch.keys + p * kPanel * head_dim,
                            scratch.sums, queries.rows, head_dim);
       for (std::size_t row = 0; row < queries.rows; ++row)
         std::copy_n(scratch.sums + row * kPanel, keys, scratch.scores + row * width + p * kPanel);
     }
     for (std::size_t row = 0; row < queries.rows; ++row)
-      table.softmax_f32(scratch.scores + row * width, tokens, scale);
+      table.rows.softmax(scratch.scores + row * width, tokens, scale);
     const ConstMatrix weights(scratch.scores, queries.rows, tokens, width);  // [queries, keys]
     for (std::size_t p = 0; p < panels_of(head_dim); ++p) {
-      table.gemm_panel_f32(weights.data, weights.stride, scratch.values + p * kPanel * tokens,
+      table.gemm.panel_f32(weights.data, weights.stride, scratch.values + p * kPanel * tokens,
                            scratch.sums, queries.rows, tokens);
       for (std::size_t row = 0; row < queries.rows; ++row)
         std::copy_n(scratch.sums + row * kPanel, std::min(kPanel, head_dim - p * kPanel),

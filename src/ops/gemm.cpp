@@ -30,8 +30,8 @@ void gemm(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias
   ThreadPool& pool = workspace.runtime().pool();
   const std::size_t panels = weight.panels(), rows = rows_per_task(x.rows, panels, pool.threads());
   const std::size_t chunks = (x.rows + rows - 1) / rows;
-  const auto panel_product = kernels().gemm_panel_f32;
-  const auto epilogue = kernels().gemm_epilogue_f32[static_cast<std::size_t>(activation)];
+  const auto panel_product = kernels().gemm.panel_f32;
+  const auto epilogue = kernels().activations.epilogue[static_cast<std::size_t>(activation)];
   const ScratchScope scratch(workspace);
   float* sums = workspace.take(pool.threads() * rows * kPanel);
   pool.for_each(chunks * panels, [&](std::size_t task, unsigned thread) {

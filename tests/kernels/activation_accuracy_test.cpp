@@ -20,7 +20,7 @@ constexpr float kSmallestNormal = 0x1p-126F;
 
 std::vector<float> apply(Activation kind, const std::vector<float>& x) {
   std::vector<float> y(x.size());
-  kernels().activation_f32[static_cast<std::size_t>(kind)](x.data(), y.data(), x.size());
+  kernels().activations.forward[static_cast<std::size_t>(kind)](x.data(), y.data(), x.size());
   return y;
 }
 

@@ -26,7 +26,7 @@ constexpr float kGuard = -77.25F;
 
 std::vector<float> apply(const KernelTable& table, Activation kind, const std::vector<float>& x) {
   std::vector<float> y(x.size());
-  table.activation_f32[static_cast<std::size_t>(kind)](x.data(), y.data(), x.size());
+  table.activations.forward[static_cast<std::size_t>(kind)](x.data(), y.data(), x.size());
   return y;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("no length reads or writes outside the row, and y may be x") {
         y.insert(y.begin(), 16, kGuard);
         y.resize(n + 32, kGuard);
         float* row = y.data() + 16;
-        find_kernels(name)->activation_f32[static_cast<std::size_t>(kind)](row, row, n);
+        find_kernels(name)->activations.forward[static_cast<std::size_t>(kind)](row, row, n);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < 16; ++i) wrong += y[i] != kGuard || y[n + 16 + i] != kGuard;
         for (std::size_t i = 0; i < n; ++i) wrong += !plausible(kind, x[i], row[i]);

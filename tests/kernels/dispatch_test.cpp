@@ -73,16 +73,16 @@ TEST_CASE("every table is complete") {
     const KernelTable* table = find_kernels(name);
     REQUIRE(table != nullptr);
     CHECK(table->name == name);
-    CHECK((table->gemm_panel_f32 != nullptr));
+    CHECK((table->gemm.panel_f32 != nullptr));
     for (std::size_t i = 0; i < kActivations; ++i) {
-      CHECK((table->gemm_epilogue_f32[i] != nullptr));
-      CHECK((table->activation_f32[i] != nullptr));
+      CHECK((table->activations.epilogue[i] != nullptr));
+      CHECK((table->activations.forward[i] != nullptr));
     }
-    CHECK((table->layer_norm_f32 != nullptr));
-    CHECK((table->softmax_f32 != nullptr));
-    CHECK((table->add_f32 != nullptr));
-    CHECK((table->peak_probe_f32 != nullptr));
-    CHECK((table->read_probe != nullptr));
+    CHECK((table->rows.layer_norm != nullptr));
+    CHECK((table->rows.softmax != nullptr));
+    CHECK((table->rows.add != nullptr));
+    CHECK((table->gemm.peak_probe_f32 != nullptr));
+    CHECK((table->gemm.read_probe != nullptr));
   }
 }
 

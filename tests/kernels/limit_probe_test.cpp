@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("the peak probe reports work in proportion to its rounds, and its sums stay finite") {
   for (const std::string& name : isa_report().detected) {
     CAPTURE(name);
-    const auto probe = find_kernels(name)->peak_probe_f32;
+    const auto probe = find_kernels(name)->gemm.peak_probe_f32;
     float sink = NAN;
     const double work = probe(1000, &sink);
     CHECK(work > 1000);
@@ -27,7 +27,7 @@ TEST_CASE("the peak probe reports work in proportion to its rounds, and its sums
 TEST_CASE("the read probe depends on every float") {
   for (const std::string& name : isa_report().detected) {
     CAPTURE(name);
-    const auto probe = find_kernels(name)->read_probe;
+    const auto probe = find_kernels(name)->gemm.read_probe;
     std::vector<float> data(512, 1.0F);
     const float all_ones = probe(data.data(), data.size());
     std::size_t unread = 0;

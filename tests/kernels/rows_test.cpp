@@ -21,7 +21,7 @@ constexpr float kGuard = -77.25F;
 std::vector<float> softmax(const KernelTable& table, const std::vector<float>& x, float scale) {
   std::vector<float> row(x.size() + 64, kGuard);
   std::copy(x.begin(), x.end(), row.begin() + 32);
-  table.softmax_f32(row.data() + 32, x.size(), scale);
+  table.rows.softmax(row.data() + 32, x.size(), scale);
   for (std::size_t i = 0; i < 32; ++i) {
     REQUIRE(row[i] == kGuard);
     REQUIRE(row[row.size() - 1 - i] == kGuard);
@@ -117,7 +117,7 @@ TEST_CASE("addition of rows is exact float addition, and stays inside the row") 
       const std::vector<float> x = real_values(n, 3), before = real_values(n, 4);
       std::vector<float> y = before;
       y.resize(n + 32, kGuard);
-      table.add_f32(x.data(), y.data(), n);
+      table.rows.add(x.data(), y.data(), n);
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < n; ++i) {
         // The sum of two floats is exact in float64, so this rounds once.

@@ -19,16 +19,19 @@ namespace {
 //
 #include "kernels/generic/activation.inl.h"
 //
+#include "kernels/generic/activation_table.inl.h"
+//
 #include "kernels/generic/rows.inl.h"
 //
 #include "kernels/generic/probes.inl.h"
-//
-#include "kernels/generic/table.inl.h"
 
 }  // namespace
 
 // 6 rows x 16 columns: 12 accumulators, 2 weights and 1 broadcast fill 15 of the 16 registers.
-constinit const KernelTable kAvx2Kernels =
-    make_table<VecF32>("avx2", gemm_panel<VecF32, 6, 2>, peak_probe<VecF32>, read_probe<VecF32>);
+constinit const KernelTable kAvx2Kernels = {
+    "avx2",
+    {gemm_panel<VecF32, 6, 2>, peak_probe<VecF32>, read_probe<VecF32>},
+    make_activation_kernels<VecF32>(),
+    make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

@@ -19,17 +19,20 @@ namespace {
 //
 #include "kernels/generic/activation.inl.h"
 //
+#include "kernels/generic/activation_table.inl.h"
+//
 #include "kernels/generic/rows.inl.h"
 //
 #include "kernels/generic/probes.inl.h"
-//
-#include "kernels/generic/table.inl.h"
 
 }  // namespace
 
 // 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole panel row is read once
 // per 4 rows.
-constinit const KernelTable kAvx512Kernels =
-    make_table<VecF32>("avx512", gemm_panel<VecF32, 4, 4>, peak_probe<VecF32>, read_probe<VecF32>);
+constinit const KernelTable kAvx512Kernels = {
+    "avx512",
+    {gemm_panel<VecF32, 4, 4>, peak_probe<VecF32>, read_probe<VecF32>},
+    make_activation_kernels<VecF32>(),
+    make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

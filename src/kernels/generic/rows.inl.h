@@ -69,3 +69,8 @@ void add_row(const float* x, float* y, std::size_t n) {
   for (; i + V::kLanes <= n; i += V::kLanes) (V::load(y + i) + V::load(x + i)).store(y + i);
   if (i < n) (V::load_part(y + i, n - i) + V::load_part(x + i, n - i)).store_part(y + i, n - i);
 }
+
+template <class V>
+constexpr RowKernels make_row_kernels() {
+  return {layer_norm<V>, softmax<V>, add_row<V>};
+}

@@ -15,16 +15,19 @@ namespace {
 //
 #include "kernels/generic/activation.inl.h"
 //
+#include "kernels/generic/activation_table.inl.h"
+//
 #include "kernels/generic/rows.inl.h"
 //
 #include "kernels/scalar/probes_plain.inl.h"
-//
-#include "kernels/generic/table.inl.h"
 
 }  // namespace
 
 // The plain loop is the reference: multiply, then add, in the order of k.
-constinit const KernelTable kScalarKernels =
-    make_table<VecF32>("scalar", gemm_panel_plain, peak_probe_plain, read_probe_plain);
+constinit const KernelTable kScalarKernels = {
+    "scalar",
+    {gemm_panel_plain, peak_probe_plain, read_probe_plain},
+    make_activation_kernels<VecF32>(),
+    make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

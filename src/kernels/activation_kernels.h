@@ -1,0 +1,20 @@
+// Activation kernels of one instruction set, in the order of enum Activation.
+#pragma once
+
+#include <cstddef>
+
+namespace fourfold {
+
+constexpr std::size_t kActivations = 5;
+
+using Elementwise = void (*)(const float* x, float* y, std::size_t n);
+// y[r, 0..cols) = act(c[r, 0..cols) + bias[0..cols)); c: [rows, 64], bias may be null, cols <= 64.
+using GemmEpilogue = void (*)(const float* c, const float* bias, float* y, std::size_t ldy,
+                              std::size_t rows, std::size_t cols);
+
+struct ActivationKernels {
+  Elementwise forward[kActivations];
+  GemmEpilogue epilogue[kActivations];
+};
+
+}  // namespace fourfold

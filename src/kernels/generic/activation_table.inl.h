@@ -1,0 +1,14 @@
+// The activation kernels of one instruction set. Include inside an anonymous namespace, after
+// activation.inl.h.
+
+template <class V, class... F>
+constexpr ActivationKernels list_activations() {
+  static_assert(sizeof...(F) == kActivations);
+  return {{apply_elementwise<V, F>...}, {gemm_epilogue<V, F>...}};
+}
+
+// The order of enum Activation.
+template <class V>
+constexpr ActivationKernels make_activation_kernels() {
+  return list_activations<V, Identity, Relu, GeluErf, GeluTanh, Silu>();
+}
