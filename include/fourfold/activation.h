@@ -22,6 +22,9 @@ std::string_view activation_name(Activation activation);
 // gelu_fast, swish ...). Throws Error{unsupported} that lists the known names.
 Activation parse_activation(std::string_view name);
 
+inline bool is_gated_only(Activation) { return false; }
+inline bool gives_exact_zeros(Activation activation) { return activation == Activation::relu; }
+
 // y[i] = act(x[i]); y may be x. Throws Error{shape_mismatch} when the lengths differ.
 // NaN gives NaN, +inf gives +inf, -inf gives 0 (-0) through GELU and SiLU.
 void activate(Activation activation, std::span<const float> x, std::span<float> y);

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <variant>
+
+#include "fourfold/dtype.h"
 
 namespace fourfold {
 
@@ -39,7 +42,21 @@ struct MatrixView {
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
-// A weight as checkpoints store it: [out, in], like torch.nn.Linear.weight.
-using Weight = ConstMatrix;
+using Bf16Matrix = MatrixView<Bf16>;
+using ConstBf16Matrix = MatrixView<const Bf16>;
+
+// A weight as checkpoints store it: [out, in], like torch.nn.Linear.weight. Its type is the one in
+// which a layer computes.
+using Weight = std::variant<ConstMatrix, ConstBf16Matrix>;
+
+inline std::size_t weight_rows(const Weight& weight) {
+  return std::visit([](const auto& matrix) { return matrix.rows; }, weight);
+}
+inline std::size_t weight_cols(const Weight& weight) {
+  return std::visit([](const auto& matrix) { return matrix.cols; }, weight);
+}
+inline Dtype weight_dtype(const Weight& weight) {
+  return weight.index() == 0 ? Dtype::f32 : Dtype::bf16;
+}
 
 }  // namespace fourfold

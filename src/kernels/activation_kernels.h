@@ -12,9 +12,19 @@ using Elementwise = void (*)(const float* x, float* y, std::size_t n);
 using GemmEpilogue = void (*)(const float* c, const float* bias, float* y, std::size_t ldy,
                               std::size_t rows, std::size_t cols);
 
+// dx[i] = dy[i] * act'(x[i]); dx may be x or dy.
+using ActivationBackward = void (*)(const float* x, const float* dy, float* dx, std::size_t n);
+// h[i] = act(gate[i]) * up[i].
+using Glu = void (*)(const float* gate, const float* up, float* h, std::size_t n);
+using GluBackward = void (*)(const float* gate, const float* up, const float* dh, float* dgate,
+                             float* dup, std::size_t n);
+
 struct ActivationKernels {
   Elementwise forward[kActivations];
   GemmEpilogue epilogue[kActivations];
+  ActivationBackward backward[kActivations];
+  Glu glu[kActivations];
+  GluBackward glu_backward[kActivations];
 };
 
 }  // namespace fourfold

@@ -15,12 +15,13 @@ namespace fourfold {
 
 MultiHeadAttention::MultiHeadAttention(const AttentionWeights& weights, std::size_t n_heads)
     : output_bias_(weights.output_bias.begin(), weights.output_bias.end()), n_heads_(n_heads) {
-  const std::size_t d_model = weights.query.rows;
+  const std::size_t d_model = weight_rows(weights.query);
   FOURFOLD_CHECK(n_heads > 0 && d_model > 0 && d_model % n_heads == 0, invalid_argument,
                  "[attention] n_heads is " + std::to_string(n_heads) +
                      ", expected a divisor of d_model " + std::to_string(d_model));
-  const auto check = [&](const std::string& name, ConstMatrix weight, std::span<const float> bias) {
-    check_shape("attention", name.c_str(), weight, d_model, d_model);
+  const auto check = [&](const std::string& name, const Weight& weight,
+                         std::span<const float> bias) {
+    check_shape("attention", name.c_str(), std::get<ConstMatrix>(weight), d_model, d_model);
     check_length("attention", (name + "_bias").c_str(), bias.size(), d_model);
   };
   check("query", weights.query, weights.query_bias);
@@ -28,7 +29,8 @@ MultiHeadAttention::MultiHeadAttention(const AttentionWeights& weights, std::siz
   check("value", weights.value, weights.value_bias);
   check("output", weights.output, weights.output_bias);
   std::vector<float> stacked;
-  const auto append = [&](ConstMatrix weight, std::span<const float> bias) {
+  const auto append = [&](const Weight& any, std::span<const float> bias) {
+    const ConstMatrix& weight = std::get<ConstMatrix>(any);
     for (std::size_t row = 0; row < d_model; ++row) {
       const auto values = weight.row(row);
       stacked.insert(stacked.end(), values.begin(), values.end());

@@ -1,85 +1,82 @@
 // y: [tokens, d_model] = act(x up^T + up_bias) down^T + down_bias. Two passes over the weights:
 // expand (with bias and activation fused), contract.
-#include <algorithm>
-
 #include "fourfold/ffn.h"
-#include "kernels/dispatch.h"
+#include "layers/ffn_core.h"
 #include "layers/shape_check.h"
-#include "ops/gemm.h"
+#include "ops/round_rows.h"
 #include "platform/caller_scope.h"
-#include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
 namespace {
 
-// More tokens are done in pieces, so the hidden matrix stays small. Rows are independent: no bit
-// changes.
-constexpr std::size_t kTokensPerPiece = 2048;
-
-void observe(FfnObserver& observer, Activation activation, ConstMatrix x, const PackedWeight& up,
-             std::span<const float> bias, Matrix hidden, std::size_t first_row,
-             Workspace& workspace) {
-  const ScratchScope scratch(workspace);
-  const Matrix pre(workspace.take(x.rows * up.out()), x.rows, up.out());  // [tokens, d_ff]
-  gemm(x, up, bias, Activation::identity, pre, workspace);
-  const auto activate_row = kernels().activations.forward[static_cast<std::size_t>(activation)];
-  workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
-    activate_row(pre.row(row).data(), hidden.row(row).data(), up.out());
-  });
-  observer.observe(pre, hidden, first_row, workspace);
-}
+constexpr const char* kWhere = "dense_ffn";
 
 }  // namespace
 
-DenseFfn::DenseFfn(const DenseWeights& weights, Activation activation)
-    : up_bias_(weights.up_bias.begin(), weights.up_bias.end()),
-      down_bias_(weights.down_bias.begin(), weights.down_bias.end()),
-      activation_(activation) {
-  const std::size_t d_ff = weights.up.rows, d_model = weights.up.cols;
-  FOURFOLD_CHECK(
-      d_ff > 0 && d_model > 0, invalid_argument,
-      "[dense_ffn] up is " + shape_text(d_ff, d_model) + "; both dimensions must be at least 1");
-  check_shape("dense_ffn", "up", weights.up, d_ff, d_model);
-  check_shape("dense_ffn", "down", weights.down, d_model, d_ff);
-  if (!up_bias_.empty()) check_length("dense_ffn", "up_bias", up_bias_.size(), d_ff);
-  if (!down_bias_.empty()) check_length("dense_ffn", "down_bias", down_bias_.size(), d_model);
-  up_ = std::make_unique<PackedWeight>(weights.up);
-  down_ = std::make_unique<PackedWeight>(weights.down);
-}
+DenseFfn::DenseFfn(const DenseWeights& weights, Activation activation, Packing packing)
+    : core_(std::make_unique<FfnCore>(weights, activation, packing, kWhere)) {}
 
 DenseFfn::~DenseFfn() = default;
 DenseFfn::DenseFfn(DenseFfn&&) noexcept = default;
 DenseFfn& DenseFfn::operator=(DenseFfn&&) noexcept = default;
 
-std::size_t DenseFfn::d_model() const { return up_->in(); }
-std::size_t DenseFfn::d_ff() const { return up_->out(); }
-std::uint64_t DenseFfn::parameters() const {
-  return 2ULL * d_model() * d_ff() + up_bias_.size() + down_bias_.size();
+void DenseFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, DenseSaved* save,
+                       FfnObserver* observer) const {
+  check_shape(kWhere, "x", x, x.rows, d_model());
+  check_shape(kWhere, "y", y, x.rows, d_model());
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
+  const Matrix pre = save != nullptr ? save->pre.resize(x.rows, d_ff()) : Matrix();
+  core_forward(*core_, x, y, {}, pre, workspace, observer, FfnSample::kNoExpert);
 }
-std::uint64_t DenseFfn::packed_bytes() const { return up_->bytes() + down_->bytes(); }
 
-void DenseFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, FfnObserver* observer) const {
-  check_shape("dense_ffn", "x", x, x.rows, d_model());
-  check_shape("dense_ffn", "y", y, x.rows, d_model());
+void DenseFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
+                       DenseSaved* save) const {
+  check_shape(kWhere, "x", x, x.rows, d_model());
+  check_shape(kWhere, "y", y, x.rows, d_model());
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const ScratchScope scratch(workspace);
-  const std::size_t most = std::min(x.rows, kTokensPerPiece);
-  float* hidden_data = workspace.take(most * d_ff());
-  for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
-    const ConstMatrix part = x.rows_from(first, std::min(kTokensPerPiece, x.rows - first));
-    const Matrix hidden(hidden_data, part.rows, d_ff());  // [tokens, d_ff]
-    {
-      const StageScope stage(workspace, Stage::expand);
-      if (observer != nullptr)
-        observe(*observer, activation_, part, *up_, up_bias_, hidden, first, workspace);
-      else
-        gemm(part, *up_, up_bias_, activation_, hidden, workspace);
-    }
-    const StageScope stage(workspace, Stage::contract);
-    gemm(hidden, *down_, down_bias_, Activation::identity, y.rows_from(first, part.rows),
-         workspace);
-  }
+  const Matrix wide(workspace.take(x.rows * x.cols), x.rows, x.cols);
+  const Matrix result(workspace.take(x.rows * x.cols), x.rows, x.cols);
+  widen_rows(x, wide, workspace);
+  forward(wide, result, workspace, save);
+  narrow_rows(result, y, workspace);
 }
+
+void DenseFfn::backward(ConstMatrix x, const DenseSaved& saved, ConstMatrix dy, Matrix dx,
+                        const DenseGrads& grads, Workspace& workspace) const {
+  check_shape(kWhere, "x", x, x.rows, d_model());
+  check_shape(kWhere, "saved.pre", saved.pre.view(), x.rows, d_ff());
+  check_shape(kWhere, "dy", dy, x.rows, d_model());
+  check_shape(kWhere, "dx", dx, x.rows, d_model());
+  const CoreGrads all = core_grads(grads);
+  check_grads(*core_, all, kWhere);
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
+  core_backward(*core_, x, {{}, saved.pre.view()}, dy, dx, all, {}, {}, workspace);
+}
+
+void DenseFfn::set_weights(const DenseWeights& weights, Workspace& workspace) {
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
+  core_->set_weights(weights, workspace.runtime().pool(), kWhere);
+}
+
+void DenseFfn::copy_weights(Matrix up, Matrix down) const {
+  check_shape(kWhere, "up", up, d_ff(), d_model());
+  check_shape(kWhere, "down", down, d_model(), d_ff());
+  core_->up.copy_to(up);
+  core_->down.copy_to(down);
+}
+
+void DenseFfn::pack_backward() { core_->pack_backward(); }
+void DenseFfn::set_skip_zeros(bool on) { core_->skip_zeros = on; }
+std::size_t DenseFfn::d_model() const { return core_->d_model(); }
+std::size_t DenseFfn::d_ff() const { return core_->d_ff(); }
+Activation DenseFfn::activation() const { return core_->activation; }
+Dtype DenseFfn::dtype() const { return core_->dtype(); }
+bool DenseFfn::has_backward() const { return core_->has_backward(); }
+std::span<const float> DenseFfn::up_bias() const { return core_->up_bias; }
+std::span<const float> DenseFfn::down_bias() const { return core_->down_bias; }
+std::uint64_t DenseFfn::parameters() const { return core_->parameters(); }
+std::uint64_t DenseFfn::packed_bytes() const { return core_->packed_bytes(); }
 
 }  // namespace fourfold

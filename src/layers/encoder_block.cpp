@@ -69,7 +69,7 @@ void EncoderBlock::forward_ffn(Matrix x, Workspace& workspace, FfnObserver* obse
   check_shape("encoder_block", "x", x, x.rows, attention_.d_model());
   const ScratchScope scratch(workspace);
   const Matrix branch(workspace.take(x.rows * x.cols), x.rows, x.cols);  // [tokens, d_model]
-  ffn_.forward(x, branch, workspace, observer);                          // counts its own stages
+  ffn_.forward(x, branch, workspace, nullptr, observer);                 // counts its own stages
   const StageScope stage(workspace, Stage::norm);
   ffn_norm_.forward_residual(x, branch, workspace);
 }

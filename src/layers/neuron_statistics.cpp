@@ -33,8 +33,9 @@ NeuronStatistics::NeuronStatistics(std::vector<double> down_energy, Detail detai
       strongest_(detail == Detail::full ? down_energy_.size() * kStrongest : 0,
                  NeuronSample{kNoRow, 0}) {}
 
-void NeuronStatistics::observe(ConstMatrix pre, ConstMatrix hidden, std::size_t first_row,
-                               Workspace& workspace) {
+void NeuronStatistics::observe(const FfnSample& sample, Workspace& workspace) {
+  const ConstMatrix pre = sample.pre, hidden = sample.hidden;
+  const std::size_t first_row = sample.first_row;
   FOURFOLD_CHECK(pre.cols == d_ff() && hidden.cols == d_ff(), shape_mismatch,
                  "[neuron_statistics] hidden has " + std::to_string(hidden.cols) +
                      " columns, expected " + std::to_string(d_ff()));

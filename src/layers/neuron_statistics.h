@@ -26,8 +26,7 @@ class NeuronStatistics : public FfnObserver {
 
   // Which rows of the coming pass count: counted[row] != 0. Without a call every row counts.
   void select_rows(std::vector<char> counted) { counted_ = std::move(counted); }
-  void observe(ConstMatrix pre, ConstMatrix hidden, std::size_t first_row,
-               Workspace& workspace) override;
+  void observe(const FfnSample& sample, Workspace& workspace) override;
 
   std::size_t d_ff() const { return fires_.size(); }
   std::uint64_t tokens() const { return tokens_; }

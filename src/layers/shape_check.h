@@ -15,8 +15,9 @@ inline std::string shape_text(std::size_t rows, std::size_t cols) {
 
 // Throws Error{shape_mismatch} "[where] name is [a, b], expected [c, d]", also for a stride below
 // the width.
-inline void check_shape(const char* where, const char* name, ConstMatrix matrix, std::size_t rows,
-                        std::size_t cols) {
+template <class T>
+void check_shape(const char* where, const char* name, MatrixView<T> matrix, std::size_t rows,
+                 std::size_t cols) {
   FOURFOLD_CHECK(matrix.rows == rows && matrix.cols == cols, shape_mismatch,
                  std::string("[") + where + "] " + name + " is " +
                      shape_text(matrix.rows, matrix.cols) + ", expected " + shape_text(rows, cols));

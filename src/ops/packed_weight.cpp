@@ -4,31 +4,128 @@
 #include <limits>
 #include <new>
 
-#include "kernels/kernel_table.h"
+#include "kernels/gemm_kernels.h"
 
 namespace fourfold {
+namespace {
 
-void pack_panel(ConstMatrix weight, float* panel) {
+float as_f32(float value) { return value; }
+float as_f32(Bf16 value) { return to_float(value); }
+
+void store(float value, float& to) { to = value; }
+void store(float value, Bf16& to) { to = to_bf16(value); }
+
+// weight: [rows, in], at most 64 rows; panel: [in, 64].
+template <class From, class To>
+void pack_rows(MatrixView<const From> weight, To* panel) {
   for (std::size_t k = 0; k < weight.cols; ++k) {
-    float* row = panel + k * kPanel;
-    for (std::size_t n = 0; n < weight.rows; ++n) row[n] = weight.data[n * weight.stride + k];
-    std::fill(row + weight.rows, row + kPanel, 0.0F);
+    To* row = panel + k * kPanel;
+    for (std::size_t n = 0; n < weight.rows; ++n)
+      store(as_f32(weight.data[n * weight.stride + k]), row[n]);
+    std::fill(row + weight.rows, row + kPanel, To{});
   }
 }
 
-PackedWeight::PackedWeight(ConstMatrix weight) : out_(weight.rows), in_(weight.cols) {
+// Column `first` and up to 63 more of a packed weight become one panel of its transpose.
+template <class T>
+void transpose_panel(const T* from, std::size_t out, std::size_t in, std::size_t first, T* panel) {
+  const std::size_t width = std::min(kPanel, in - first);
+  for (std::size_t n = 0; n < out; ++n) {
+    T* row = panel + n * kPanel;
+    const T* source = from + (n / kPanel * in + first) * kPanel + n % kPanel;
+    for (std::size_t column = 0; column < width; ++column) row[column] = source[column * kPanel];
+    std::fill(row + width, row + kPanel, T{});
+  }
+}
+
+}  // namespace
+
+void pack_panel(ConstMatrix weight, float* panel) { pack_rows(weight, panel); }
+
+PackedWeight::PackedWeight(std::size_t out, std::size_t in, Dtype dtype)
+    : out_(out), in_(in), dtype_(dtype) {
   if (in_ != 0 && panels() > std::numeric_limits<std::size_t>::max() / kPanel / in_)
     throw std::bad_alloc();
-  data_ = AlignedBuffer<float>(panels() * kPanel * in_);
-  for (std::size_t p = 0; p < panels(); ++p)
-    pack_panel(weight.rows_from(p * kPanel, std::min(kPanel, out_ - p * kPanel)),
-               data_.data() + p * kPanel * in_);
+  const std::size_t count = panels() * kPanel * in_;
+  if (dtype == Dtype::f32)
+    data_ = AlignedBuffer<float>(count);
+  else
+    data_bf16_ = AlignedBuffer<Bf16>(count);
+}
+
+PackedWeight::PackedWeight(const Weight& weight)
+    : PackedWeight(weight_rows(weight), weight_cols(weight), weight_dtype(weight)) {
+  for (std::size_t p = 0; p < panels(); ++p) pack_one(weight, p);
+  finite_ = scan_finite();
+}
+
+void PackedWeight::pack_one(const Weight& weight, std::size_t index) {
+  const std::size_t first = index * kPanel, rows = std::min(kPanel, out_ - first);
+  std::visit(
+      [&](const auto& matrix) {
+        if (dtype_ == Dtype::f32)
+          pack_rows(matrix.rows_from(first, rows), data_.data() + first * in_);
+        else
+          pack_rows(matrix.rows_from(first, rows), data_bf16_.data() + first * in_);
+      },
+      weight);
+}
+
+void PackedWeight::pack_one_transposed(const PackedWeight& weight, std::size_t index) {
+  const std::size_t first = index * kPanel;
+  if (dtype_ == Dtype::f32)
+    transpose_panel(weight.data_.data(), weight.out_, weight.in_, first,
+                    data_.data() + first * in_);
+  else
+    transpose_panel(weight.data_bf16_.data(), weight.out_, weight.in_, first,
+                    data_bf16_.data() + first * in_);
+}
+
+PackedWeight PackedWeight::transposed() const {
+  PackedWeight result(in_, out_, dtype_);
+  for (std::size_t p = 0; p < result.panels(); ++p) result.pack_one_transposed(*this, p);
+  result.finite_ = finite_;
+  return result;
+}
+
+void PackedWeight::repack(const Weight& weight, ThreadPool& pool) {
+  pool.for_each(panels(), [&](std::size_t p, unsigned) { pack_one(weight, p); });
+  finite_ = scan_finite();
+}
+
+void PackedWeight::repack_transposed(const PackedWeight& weight, ThreadPool& pool) {
+  pool.for_each(panels(), [&](std::size_t p, unsigned) { pack_one_transposed(weight, p); });
+  finite_ = weight.finite_;
+}
+
+void PackedWeight::copy_to(Matrix weight) const {
+  for (std::size_t n = 0; n < out_; ++n)
+    for (std::size_t k = 0; k < in_; ++k) {
+      const std::size_t at = (n / kPanel * in_ + k) * kPanel + n % kPanel;
+      weight.row(n)[k] = dtype_ == Dtype::f32 ? data_.data()[at] : to_float(data_bf16_.data()[at]);
+    }
+}
+
+// A finite value times 0 is 0; infinity and NaN times 0 are NaN, and a sum keeps that.
+bool PackedWeight::scan_finite() const {
+  float sum = 0;
+  for (std::size_t i = 0; i < data_.size(); ++i) sum += data_.data()[i] * 0.0F;
+  for (std::size_t i = 0; i < data_bf16_.size(); ++i) sum += to_float(data_bf16_.data()[i]) * 0.0F;
+  return sum == 0.0F;
 }
 
 std::size_t PackedWeight::panels() const { return (out_ + kPanel - 1) / kPanel; }
 
 const float* PackedWeight::panel(std::size_t index) const {
   return data_.data() + index * kPanel * in_;
+}
+
+const Bf16* PackedWeight::panel_bf16(std::size_t index) const {
+  return data_bf16_.data() + index * kPanel * in_;
+}
+
+std::size_t PackedWeight::bytes() const {
+  return data_.size() * sizeof(float) + data_bf16_.size() * sizeof(Bf16);
 }
 
 }  // namespace fourfold

@@ -17,9 +17,9 @@ namespace {
 // Keeps what the layer computes inside.
 class Recorder : public FfnObserver {
  public:
-  void observe(ConstMatrix pre, ConstMatrix hidden, std::size_t, Workspace&) override {
-    pre_.assign(pre.row(0).begin(), pre.row(0).end());
-    hidden_.assign(hidden.row(0).begin(), hidden.row(0).end());
+  void observe(const FfnSample& sample, Workspace&) override {
+    pre_.assign(sample.pre.row(0).begin(), sample.pre.row(0).end());
+    hidden_.assign(sample.hidden.row(0).begin(), sample.hidden.row(0).end());
   }
   const std::vector<float>& pre() const { return pre_; }
   const std::vector<float>& hidden() const { return hidden_; }
@@ -54,7 +54,7 @@ TraceReport run(std::string title, const DenseFfn& ffn, const LayerNorm& norm, s
   const std::size_t d = ffn.d_model(), f = ffn.d_ff();
   Recorder recorder;
   std::vector<float> y(d), sum(d), out(d);
-  ffn.forward(ConstMatrix(x.data(), 1, d), Matrix(y.data(), 1, d), workspace, &recorder);
+  ffn.forward(ConstMatrix(x.data(), 1, d), Matrix(y.data(), 1, d), workspace, nullptr, &recorder);
   for (std::size_t i = 0; i < d; ++i) sum[i] = x[i] + y[i];
   norm.forward(ConstMatrix(sum.data(), 1, d), Matrix(out.data(), 1, d), workspace);
 
@@ -78,13 +78,14 @@ TraceReport run(std::string title, const DenseFfn& ffn, const LayerNorm& norm, s
   trace.steps.push_back({"add", "x + y", 0, 0, d, sum, {}});
   trace.steps.push_back({"normalise", "LayerNorm(x + y)", 2 * d, 0, 0, out, {}});
   if (small != nullptr) {
-    trace.steps[0].workings = product_workings("pre", small->up, x, small->up_bias, recorder.pre());
+    trace.steps[0].workings = product_workings("pre", std::get<ConstMatrix>(small->up), x,
+                                               small->up_bias, recorder.pre());
     for (std::size_t i = 0; i < f; ++i)
       trace.steps[1].workings.push_back(fmt::format("hidden{} = {}({:g}) = {:g}", i + 1,
                                                     trace.activation, recorder.pre()[i],
                                                     recorder.hidden()[i]));
-    trace.steps[2].workings =
-        product_workings("y", small->down, recorder.hidden(), small->down_bias, y);
+    trace.steps[2].workings = product_workings("y", std::get<ConstMatrix>(small->down),
+                                               recorder.hidden(), small->down_bias, y);
     for (std::size_t i = 0; i < d; ++i)
       trace.steps[3].workings.push_back(
           fmt::format("{:g} + {} = {:g}", x[i], number(y[i]), sum[i]));

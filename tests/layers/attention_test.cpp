@@ -96,10 +96,10 @@ TEST_CASE("wrong shapes and head counts are errors that say so") {
   check_error(bad, {"attention", "n_heads is 0"}, [&] { build(sample.weights(), 0); });
   check_error(bad, {"n_heads is 5", "21"}, [&] { build(sample.weights(), 5); });
   AttentionWeights weights = sample.weights();
-  weights.key = {sample.key.data(), 21, 20};
+  weights.key = ConstMatrix{sample.key.data(), 21, 20};
   check_error(shape, {"key is [21, 20]", "expected [21, 21]"}, [&] { build(weights, 3); });
   weights = sample.weights();
-  weights.output = {sample.output.data(), 20, 21};
+  weights.output = ConstMatrix{sample.output.data(), 20, 21};
   check_error(shape, {"output is [20, 21]", "expected [21, 21]"}, [&] { build(weights, 3); });
   weights = sample.weights();
   weights.value_bias = {sample.value_bias.data(), 20};

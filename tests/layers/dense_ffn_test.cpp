@@ -26,7 +26,9 @@ constexpr Activation kAll[] = {Activation::identity, Activation::relu, Activatio
 // Keeps a copy of what it is shown.
 class Recorder : public FfnObserver {
  public:
-  void observe(ConstMatrix pre, ConstMatrix hidden, std::size_t first_row, Workspace&) override {
+  void observe(const FfnSample& sample, Workspace&) override {
+    const ConstMatrix pre = sample.pre, hidden = sample.hidden;
+    const std::size_t first_row = sample.first_row;
     pieces.push_back(first_row);
     for (std::size_t row = 0; row < pre.rows; ++row) {
       pre_values.insert(pre_values.end(), pre.row(row).begin(), pre.row(row).end());
@@ -60,8 +62,8 @@ TEST_CASE("every activation, with and without bias, within the error bound of fl
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   for (const bool with_bias : {true, false})
-    for (const FfnSample& sample :
-         {FfnSample(3, 5, 7, with_bias), FfnSample(37, 101, 211, with_bias)})
+    for (const SampleFfn& sample :
+         {SampleFfn(3, 5, 7, with_bias), SampleFfn(37, 101, 211, with_bias)})
       for (const Activation kind : kAll) {
         CAPTURE(with_bias);
         CAPTURE(sample.d_ff);
@@ -74,30 +76,30 @@ TEST_CASE("every activation, with and without bias, within the error bound of fl
 TEST_CASE("one bias without the other") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  FfnSample only_up(3, 5, 7), only_down(3, 5, 7);
+  SampleFfn only_up(3, 5, 7), only_down(3, 5, 7);
   only_up.down_bias.clear();
   only_down.up_bias.clear();
-  for (const FfnSample& sample : {only_up, only_down}) {
+  for (const SampleFfn& sample : {only_up, only_down}) {
     const std::vector<float> y = sample.run(sample.layer(Activation::silu), workspace);
     CHECK(sample.error_share(y, Activation::silu) <= 1);
   }
 }
 
 TEST_CASE("dimensions and parameter counts") {
-  const DenseFfn small = FfnSample(1, 5, 7).layer(Activation::relu);
+  const DenseFfn small = SampleFfn(1, 5, 7).layer(Activation::relu);
   CHECK(small.d_model() == 5);
   CHECK(small.d_ff() == 7);
   CHECK(small.activation() == Activation::relu);
   CHECK(small.parameters() == 2 * 5 * 7 + 7 + 5);
   CHECK(small.packed_bytes() >= 2 * 5 * 7 * sizeof(float));
-  CHECK(FfnSample(1, 5, 7, false).layer(Activation::relu).parameters() == 2 * 5 * 7);
-  CHECK(FfnSample(1, 768, 3072).layer(Activation::gelu_erf).parameters() == 4'722'432);
+  CHECK(SampleFfn(1, 5, 7, false).layer(Activation::relu).parameters() == 2 * 5 * 7);
+  CHECK(SampleFfn(1, 768, 3072).layer(Activation::gelu_erf).parameters() == 4'722'432);
 }
 
 TEST_CASE("with zero weights only the biases speak") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  FfnSample sample(11, 5, 7);
+  SampleFfn sample(11, 5, 7);
   std::fill(sample.up.begin(), sample.up.end(), 0.0F);
   for (const Activation kind : kAll) {
     const std::vector<float> y = sample.run(sample.layer(kind), workspace);
@@ -113,7 +115,7 @@ TEST_CASE("with zero weights only the biases speak") {
 TEST_CASE("zero tokens give an empty result") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(0, 5, 7);
+  const SampleFfn sample(0, 5, 7);
   Recorder recorder;
   CHECK(sample.run(sample.layer(Activation::relu), workspace, &recorder).empty());
   CHECK(recorder.hidden_values.empty());
@@ -122,7 +124,7 @@ TEST_CASE("zero tokens give an empty result") {
 TEST_CASE("the layer keeps its own copy of the weights, and can be moved") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);
-  FfnSample sample(3, 5, 7);
+  SampleFfn sample(3, 5, 7);
   DenseFfn layer = sample.layer(Activation::relu);
   const std::vector<float> before = sample.run(layer, workspace);
   for (std::vector<float>* values : {&sample.up, &sample.down, &sample.up_bias, &sample.down_bias})
@@ -134,7 +136,7 @@ TEST_CASE("the layer keeps its own copy of the weights, and can be moved") {
 TEST_CASE("an observer changes no bit and sees what the unfused computation gives") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(37, 53, 131);
+  const SampleFfn sample(37, 53, 131);
   std::vector<float> pre(37 * 131), hidden(37 * 131);
   gemm(sample.x_view(), PackedWeight(sample.weights().up), sample.up_bias, Activation::identity,
        {pre.data(), 37, 131}, workspace);
@@ -154,7 +156,7 @@ TEST_CASE("an observer changes no bit and sees what the unfused computation give
 TEST_CASE("wrong shapes are errors that name layer, matrix, found and expected") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);
-  const FfnSample sample(3, 5, 7);
+  const SampleFfn sample(3, 5, 7);
   const DenseFfn layer = sample.layer(Activation::relu);
   std::vector<float> y(100);
   const auto shape = ErrorCode::shape_mismatch;
@@ -172,7 +174,7 @@ TEST_CASE("wrong shapes are errors that name layer, matrix, found and expected")
   });
   const auto build = [](DenseWeights weights) { DenseFfn(weights, Activation::relu); };
   DenseWeights weights = sample.weights();
-  weights.down = {sample.down.data(), 7, 5};  // transposed
+  weights.down = ConstMatrix{sample.down.data(), 7, 5};  // transposed
   check_error(shape, {"dense_ffn", "down is [7, 5]", "expected [5, 7]"}, [&] { build(weights); });
   weights = sample.weights();
   weights.up_bias = {sample.up_bias.data(), 6};
@@ -181,9 +183,9 @@ TEST_CASE("wrong shapes are errors that name layer, matrix, found and expected")
   weights.down_bias = {sample.up_bias.data(), 7};
   check_error(shape, {"down_bias has 7", "expected 5"}, [&] { build(weights); });
   weights = sample.weights();
-  weights.up = {sample.up.data(), 0, 5};
+  weights.up = ConstMatrix{sample.up.data(), 0, 5};
   check_error(ErrorCode::invalid_argument, {"[0, 5]", "at least 1"}, [&] { build(weights); });
-  weights.up = {sample.up.data(), 7, 0};
+  weights.up = ConstMatrix{sample.up.data(), 7, 0};
   check_error(ErrorCode::invalid_argument, {"[7, 0]", "at least 1"}, [&] { build(weights); });
 }
 
@@ -193,7 +195,7 @@ TEST_CASE("the two stages of a layer are timed when a clock is set") {
   StageClock clock(3);
   workspace.clock = &clock;
   clock.enter_layer(1);
-  const FfnSample sample(67, 101, 211);
+  const SampleFfn sample(67, 101, 211);
   sample.run(sample.layer(Activation::gelu_erf), workspace);
   const auto at = [](Stage stage) { return static_cast<std::size_t>(stage); };
   CHECK(clock.seconds()[1][at(Stage::expand)] > 0);
@@ -213,7 +215,7 @@ TEST_CASE("the caller's rounding, flush-to-zero and affinity neither matter nor 
   REQUIRE(sched_getaffinity(0, sizeof(before), &before) == 0);
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  FfnSample sample(67, 29, 131);
+  SampleFfn sample(67, 29, 131);
   // The first rows are so small that their results are subnormal.
   for (std::size_t i = 0; i < 10 * 29; ++i) sample.x[i] *= 1e-39F;
   sample.up_bias.clear();
@@ -241,7 +243,7 @@ TEST_CASE("the caller's rounding, flush-to-zero and affinity neither matter nor 
 
 TEST_CASE("two callers at once, each with its workspace, get the bits of one alone") {
   Runtime runtime({.count = 2});
-  const FfnSample a(31, 29, 67), b(17, 29, 67);
+  const SampleFfn a(31, 29, 67), b(17, 29, 67);
   const DenseFfn layer = a.layer(Activation::gelu_erf);
   Workspace workspace(runtime), other_workspace(runtime);
   const std::vector<float> expected_a = a.run(layer, workspace);

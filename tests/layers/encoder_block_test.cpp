@@ -51,7 +51,7 @@ struct BlockSample {
   }
   AttentionSample attention{kHeads, kModel};
   NormSample attention_norm{401}, ffn_norm{403};
-  FfnSample ffn{1, kModel, kFf};
+  SampleFfn ffn{1, kModel, kFf};
 };
 
 std::vector<float> run(const EncoderBlock& block, std::vector<float> x, const Lengths& lengths,
@@ -162,7 +162,8 @@ TEST_CASE("the two halves one after the other are the block, bit for bit") {
 TEST_CASE("threads, other sequences and an observer change no bit") {
   class Counter : public FfnObserver {
    public:
-    void observe(ConstMatrix, ConstMatrix hidden, std::size_t, Workspace&) override {
+    void observe(const FfnSample& sample, Workspace&) override {
+      const ConstMatrix hidden = sample.hidden;
       rows += hidden.rows;
     }
     std::size_t rows = 0;
@@ -212,7 +213,7 @@ TEST_CASE("parts that do not fit each other are an error") {
   const BlockSample sample;
   const auto attention = [&] { return MultiHeadAttention(sample.attention.weights(), kHeads); };
   const NormSample wide(5, kModel + 1);
-  const FfnSample other(1, kModel + 2, kFf);
+  const SampleFfn other(1, kModel + 2, kFf);
   const auto ffn = [&] { return sample.ffn.layer(Activation::relu); };
   const auto norm = [&] { return sample.ffn_norm.layer(); };
   const auto shape = ErrorCode::shape_mismatch;

@@ -9,8 +9,8 @@
 
 namespace fourfold {
 
-struct FfnSample {
-  FfnSample(std::size_t n_tokens, std::size_t model, std::size_t ff, bool with_bias = true)
+struct SampleFfn {
+  SampleFfn(std::size_t n_tokens, std::size_t model, std::size_t ff, bool with_bias = true)
       : tokens(n_tokens),
         d_model(model),
         d_ff(ff),
@@ -23,7 +23,8 @@ struct FfnSample {
   }
 
   DenseWeights weights() const {
-    return {{up.data(), d_ff, d_model}, {down.data(), d_model, d_ff}, up_bias, down_bias};
+    return {ConstMatrix(up.data(), d_ff, d_model), ConstMatrix(down.data(), d_model, d_ff), up_bias,
+            down_bias};
   }
   DenseFfn layer(Activation kind) const { return DenseFfn(weights(), kind); }
   ConstMatrix x_view() const { return {x.data(), tokens, d_model}; }
@@ -31,7 +32,7 @@ struct FfnSample {
   std::vector<float> run(const DenseFfn& ffn, Workspace& workspace,
                          FfnObserver* observer = nullptr) const {
     std::vector<float> y(tokens * d_model, -77.25F);
-    ffn.forward(x_view(), {y.data(), tokens, d_model}, workspace, observer);
+    ffn.forward(x_view(), {y.data(), tokens, d_model}, workspace, nullptr, observer);
     return y;
   }
 

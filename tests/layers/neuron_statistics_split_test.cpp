@@ -27,7 +27,7 @@ struct Hidden {
     const auto part = [&](const std::vector<float>& values) {
       return ConstMatrix(values.data() + first * kFf, count, kFf);
     };
-    statistics.observe(part(pre), part(hidden), as, workspace);
+    statistics.observe({part(pre), {}, part(hidden), as, {}, FfnSample::kNoExpert}, workspace);
   }
 };
 
@@ -115,9 +115,10 @@ TEST_CASE("a new selection holds for the next pass; rows beyond it do not count"
 TEST_CASE("beside a layer with several pieces: the numbers of one token at a time") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(2113, 5, 7);
+  const SampleFfn sample(2113, 5, 7);
   const DenseFfn layer = sample.layer(Activation::gelu_erf);
-  const std::vector<double> down_energy = column_energy(sample.weights().down);
+  const std::vector<double> down_energy =
+      column_energy(std::get<ConstMatrix>(sample.weights().down));
   NeuronStatistics together(down_energy, Detail::full), single(down_energy, Detail::full);
   std::vector<char> counted(2113);
   for (std::size_t row = 0; row < counted.size(); ++row) counted[row] = row % 7 != 2;
@@ -126,7 +127,7 @@ TEST_CASE("beside a layer with several pieces: the numbers of one token at a tim
   std::vector<float> y(5);
   for (std::size_t row = 0; row < counted.size(); ++row) {
     if (counted[row] == 0) continue;
-    layer.forward(sample.x_view().rows_from(row, 1), {y.data(), 1, 5}, workspace, &single);
+    layer.forward(sample.x_view().rows_from(row, 1), {y.data(), 1, 5}, workspace, nullptr, &single);
   }
   check_equal(together, single);
 }

@@ -25,7 +25,7 @@ NeuronStatistics seen(const std::vector<float>& hidden, const std::vector<double
   NeuronStatistics statistics(down_energy, detail);
   const std::size_t d_ff = down_energy.size();
   const ConstMatrix rows(hidden.data(), hidden.size() / d_ff, d_ff);
-  statistics.observe(rows, rows, 0, workspace);
+  statistics.observe({rows, {}, rows, 0, {}, FfnSample::kNoExpert}, workspace);
   return statistics;
 }
 
@@ -66,7 +66,8 @@ TEST_CASE("firing is pre above zero, per neuron, whatever hidden is") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> pre{1, -1, 0, -0.0F, 1e-45F, 2, nan, 0, 3, -5};
   const std::vector<float> hidden(10, 7.0F);
-  statistics.observe({pre.data(), 2, 5}, {hidden.data(), 2, 5}, 0, workspace);
+  statistics.observe({{pre.data(), 2, 5}, {}, {hidden.data(), 2, 5}, 0, {}, FfnSample::kNoExpert},
+                     workspace);
   CHECK(statistics.fires() == std::vector<std::uint64_t>{2, 0, 0, 1, 1});
   CHECK(statistics.zeros() == 0);
 }
@@ -192,7 +193,7 @@ TEST_CASE("the wrong width is an error") {
   const std::vector<float> values(8);
   const ConstMatrix four(values.data(), 2, 4);
   try {
-    statistics.observe(four, four, 0, workspace);
+    statistics.observe({four, {}, four, 0, {}, FfnSample::kNoExpert}, workspace);
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(error.code == ErrorCode::shape_mismatch);
@@ -213,14 +214,15 @@ TEST_CASE("column_energy is the squared norm of each column, in float64") {
 TEST_CASE("a neuron that cannot fire is dead, one that fired once is not") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  FfnSample sample(97, 5, 7);
+  SampleFfn sample(97, 5, 7);
   std::fill(sample.up_bias.begin(), sample.up_bias.end(), 0.0F);
   sample.up_bias[2] = -1e9F;
   // Neuron 4 looks at one feature that only token 31 has.
   std::fill_n(sample.up.begin() + 4 * 5, 5, 0.0F);
   sample.up[4 * 5 + 3] = 1;
   for (std::size_t row = 0; row < 97; ++row) sample.x[row * 5 + 3] = row == 31 ? 0.75F : -0.75F;
-  NeuronStatistics statistics(column_energy(sample.weights().down), Detail::full);
+  NeuronStatistics statistics(column_energy(std::get<ConstMatrix>(sample.weights().down)),
+                              Detail::full);
   sample.run(sample.layer(Activation::relu), workspace, &statistics);
   CHECK(statistics.tokens() == 97);
   CHECK(statistics.fires()[2] == 0);

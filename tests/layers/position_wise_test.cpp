@@ -17,7 +17,7 @@ std::span<const float> row_of(const std::vector<float>& values, std::size_t row,
 }
 
 TEST_CASE("a batch is the stack of its rows, bit for bit, for any threads and pieces") {
-  const FfnSample sample(71, 37, 149);
+  const SampleFfn sample(71, 37, 149);
   const DenseFfn layer = sample.layer(Activation::gelu_erf);
   std::vector<float> first;
   for (const unsigned threads : {1U, 2U, 7U}) {
@@ -39,7 +39,7 @@ TEST_CASE("a batch is the stack of its rows, bit for bit, for any threads and pi
 TEST_CASE("changing one row of x changes no bit of the other rows of y") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  FfnSample sample(19, 5, 7);
+  SampleFfn sample(19, 5, 7);
   const DenseFfn layer = sample.layer(Activation::silu);
   const std::vector<float> before = sample.run(layer, workspace);
   for (std::size_t changed = 0; changed < 19; ++changed)
@@ -57,10 +57,10 @@ TEST_CASE("changing one row of x changes no bit of the other rows of y") {
 TEST_CASE("shuffled rows give shuffled results, bit for bit") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(67, 29, 53);
+  const SampleFfn sample(67, 29, 53);
   const DenseFfn layer = sample.layer(Activation::gelu_tanh);
   const std::vector<float> straight = sample.run(layer, workspace);
-  FfnSample shuffled = sample;
+  SampleFfn shuffled = sample;
   const auto place = [](std::size_t row) { return (row * 31 + 5) % 67; };
   for (std::size_t row = 0; row < 67; ++row)
     std::copy_n(sample.x.data() + row * 29, 29, shuffled.x.data() + place(row) * 29);
@@ -90,7 +90,7 @@ reference::Values convolution(const reference::Values& signal, const reference::
 TEST_CASE("it equals two 1x1 convolutions over the sequence") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(23, 5, 7);
+  const SampleFfn sample(23, 5, 7);
   const std::vector<float> y = sample.run(sample.layer(Activation::gelu_erf), workspace);
   reference::Values signal(5 * 23);  // channels first
   for (std::size_t token = 0; token < 23; ++token)
@@ -111,13 +111,13 @@ TEST_CASE("one MLP over the flattened sequence is something else: it mixes the t
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   const std::size_t tokens = 3, d_model = 5, d_ff = 7;
-  const FfnSample sample(tokens, d_model, d_ff);
+  const SampleFfn sample(tokens, d_model, d_ff);
   const std::vector<float> y = sample.run(sample.layer(Activation::gelu_erf), workspace);
-  const auto flattened = [&](const FfnSample& flat) {
+  const auto flattened = [&](const SampleFfn& flat) {
     return flat.run(flat.layer(Activation::gelu_erf), workspace);
   };
 
-  FfnSample dense(1, tokens * d_model, tokens * d_ff);
+  SampleFfn dense(1, tokens * d_model, tokens * d_ff);
   dense.x = sample.x;
   const std::vector<float> mixed = flattened(dense);
   CHECK(reference::largest_difference(mixed, reference::widened(y)) > 0.1);
@@ -126,7 +126,7 @@ TEST_CASE("one MLP over the flattened sequence is something else: it mixes the t
   for (std::size_t i = 0; i < tokens * d_model; ++i) CHECK(moved[i] != mixed[i]);
 
   // Only with all weights between tokens at zero, and the rest repeated, is it the same function.
-  FfnSample blocks = dense;
+  SampleFfn blocks = dense;
   blocks.x = sample.x;
   for (std::vector<float>* weights : {&blocks.up, &blocks.down})
     std::fill(weights->begin(), weights->end(), 0.0F);
@@ -146,7 +146,9 @@ TEST_CASE("one MLP over the flattened sequence is something else: it mixes the t
 TEST_CASE("more tokens than one piece holds: rows alone give the same bits") {
   class Pieces : public FfnObserver {
    public:
-    void observe(ConstMatrix pre, ConstMatrix hidden, std::size_t first_row, Workspace&) override {
+    void observe(const FfnSample& sample, Workspace&) override {
+      const ConstMatrix pre = sample.pre, hidden = sample.hidden;
+      const std::size_t first_row = sample.first_row;
       CHECK(pre.rows == hidden.rows);
       CHECK(first_row == rows);
       rows += pre.rows;
@@ -158,7 +160,7 @@ TEST_CASE("more tokens than one piece holds: rows alone give the same bits") {
   Workspace workspace(runtime);
   for (const std::size_t tokens : {2047U, 2048U, 2049U, 4099U}) {
     CAPTURE(tokens);
-    const FfnSample sample(tokens, 5, 7);
+    const SampleFfn sample(tokens, 5, 7);
     const DenseFfn layer = sample.layer(Activation::gelu_erf);
     const std::vector<float> y = sample.run(layer, workspace);
     std::vector<float> alone(5);
@@ -178,7 +180,7 @@ TEST_CASE("more tokens than one piece holds: rows alone give the same bits") {
 TEST_CASE("strided x and y: the same bits, and nothing between the rows is touched") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const FfnSample sample(13, 37, 71);
+  const SampleFfn sample(13, 37, 71);
   const DenseFfn layer = sample.layer(Activation::relu);
   const std::vector<float> expected = sample.run(layer, workspace);
   std::vector<float> x(13 * 41, 1e30F), y(13 * 43, -77.25F);

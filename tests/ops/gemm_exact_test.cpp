@@ -124,8 +124,8 @@ TEST_CASE("without a bias the sum stands alone") {
   const std::size_t m = 5, n = 71, k = 13;
   const std::vector<float> x = whole_values(m * k, 3, -9, 17), w = whole_values(n * k, 4, -17, 9);
   std::vector<float> y(m * n);
-  gemm({x.data(), m, k}, PackedWeight({w.data(), n, k}), {}, Activation::identity, {y.data(), m, n},
-       workspace);
+  gemm({x.data(), m, k}, PackedWeight(ConstMatrix{w.data(), n, k}), {}, Activation::identity,
+       {y.data(), m, n}, workspace);
   std::size_t faults = 0;
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = 0; j < n; ++j) {
@@ -150,7 +150,7 @@ TEST_CASE("more rows than one task takes, and a depth of several blocks") {
     Runtime runtime({.count = threads});
     Workspace workspace(runtime);
     std::fill(y.begin(), y.end(), kGuard);
-    gemm({x.data(), m, k}, PackedWeight({w.data(), n, k}), {}, Activation::identity,
+    gemm({x.data(), m, k}, PackedWeight(ConstMatrix{w.data(), n, k}), {}, Activation::identity,
          {y.data(), m, n}, workspace);
     std::size_t faults = 0;
     for (std::size_t i = 0; i < m; ++i)
@@ -169,11 +169,11 @@ TEST_CASE("zero tokens write nothing; zero inputs give the bias") {
   Workspace workspace(runtime);
   const std::vector<float> w = whole_values(7 * 3, 5, -4, 9), bias = whole_values(7, 6, -9, 4);
   std::vector<float> y(2 * 7, kGuard);
-  gemm({nullptr, 0, 3}, PackedWeight({w.data(), 7, 3}), bias, Activation::identity,
+  gemm({nullptr, 0, 3}, PackedWeight(ConstMatrix{w.data(), 7, 3}), bias, Activation::identity,
        {y.data(), 0, 7}, workspace);
   for (const float value : y) CHECK(value == kGuard);
-  gemm({nullptr, 2, 0}, PackedWeight({nullptr, 7, 0}), bias, Activation::identity, {y.data(), 2, 7},
-       workspace);
+  gemm({nullptr, 2, 0}, PackedWeight(ConstMatrix{nullptr, 7, 0}), bias, Activation::identity,
+       {y.data(), 2, 7}, workspace);
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == bias[i % 7]);
 }
 
@@ -181,8 +181,8 @@ TEST_CASE("zero outputs write nothing") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   const std::vector<float> x = whole_values(5 * 3, 5, -4, 9);
-  gemm({x.data(), 5, 3}, PackedWeight({nullptr, 0, 3}), {}, Activation::identity, {nullptr, 5, 0},
-       workspace);
+  gemm({x.data(), 5, 3}, PackedWeight(ConstMatrix{nullptr, 0, 3}), {}, Activation::identity,
+       {nullptr, 5, 0}, workspace);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Problem {
         bias(real_values(n, 41)) {}
 
   ConstMatrix x_view() const { return {x.data(), m, k}; }
-  PackedWeight packed() const { return PackedWeight({w.data(), n, k}); }
+  PackedWeight packed() const { return PackedWeight(ConstMatrix{w.data(), n, k}); }
   std::vector<float> run(Workspace& workspace, Activation kind = Activation::identity) const {
     std::vector<float> y(m * n);
     gemm(x_view(), packed(), bias, kind, {y.data(), m, n}, workspace);
@@ -109,7 +109,7 @@ TEST_CASE("an output's bits do not depend on the other outputs") {
   const Problem problem(7, 131, 197);
   const std::vector<float> all = problem.run(workspace);
   for (const std::size_t n : {0U, 1U, 62U, 63U, 64U, 65U, 130U}) {
-    const PackedWeight one({problem.w.data() + n * problem.k, 1, problem.k});
+    const PackedWeight one(ConstMatrix{problem.w.data() + n * problem.k, 1, problem.k});
     std::vector<float> y(problem.m);
     gemm(problem.x_view(), one, {problem.bias.data() + n, 1}, Activation::identity,
          {y.data(), problem.m, 1}, workspace);
@@ -185,8 +185,8 @@ TEST_CASE("a zero input times an infinite weight is NaN, not skipped") {
   Workspace workspace(runtime);
   const std::vector<float> x{0, 0, 0}, w{1, std::numeric_limits<float>::infinity(), 2};
   std::vector<float> y(1);
-  gemm({x.data(), 1, 3}, PackedWeight({w.data(), 1, 3}), {}, Activation::identity, {y.data(), 1, 1},
-       workspace);
+  gemm({x.data(), 1, 3}, PackedWeight(ConstMatrix{w.data(), 1, 3}), {}, Activation::identity,
+       {y.data(), 1, 1}, workspace);
   CHECK(std::isnan(y[0]));
 }
 

@@ -29,9 +29,7 @@ namespace {
 
 // 6 rows x 16 columns: 12 accumulators, 2 weights and 1 broadcast fill 15 of the 16 registers.
 constinit const KernelTable kAvx2Kernels = {
-    "avx2",
-    {gemm_panel<VecF32, 6, 2>, peak_probe<VecF32>, read_probe<VecF32>},
-    make_activation_kernels<VecF32>(),
-    make_row_kernels<VecF32>()};
+    "avx2", make_gemm_kernels<VecF32, 6, 2>(peak_probe<VecF32>, read_probe<VecF32>),
+    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

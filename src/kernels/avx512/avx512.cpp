@@ -30,9 +30,7 @@ namespace {
 // 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole panel row is read once
 // per 4 rows.
 constinit const KernelTable kAvx512Kernels = {
-    "avx512",
-    {gemm_panel<VecF32, 4, 4>, peak_probe<VecF32>, read_probe<VecF32>},
-    make_activation_kernels<VecF32>(),
-    make_row_kernels<VecF32>()};
+    "avx512", make_gemm_kernels<VecF32, 4, 4>(peak_probe<VecF32>, read_probe<VecF32>),
+    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

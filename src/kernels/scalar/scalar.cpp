@@ -26,7 +26,8 @@ namespace {
 // The plain loop is the reference: multiply, then add, in the order of k.
 constinit const KernelTable kScalarKernels = {
     "scalar",
-    {gemm_panel_plain, peak_probe_plain, read_probe_plain},
+    {gemm_panel_plain<float>, gemm_panel_plain<std::uint16_t>, listed_row_plain<float>,
+     listed_row_plain<std::uint16_t>, peak_probe_plain, read_probe_plain},
     make_activation_kernels<VecF32>(),
     make_row_kernels<VecF32>()};
 

@@ -1,0 +1,73 @@
+// The packed weights of one dense or gated FFN, and its two directions. DenseFfn and GatedFfn are
+// one of these; a mixture has one per expert.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fourfold/ffn.h"
+#include "ops/packed_weight.h"
+
+namespace fourfold {
+
+struct FfnCore {
+  PackedWeight gate, up, down;                 // gate is empty in a dense FFN
+  PackedWeight gate_back, up_back, down_back;  // transposed, for backward; empty without
+  std::vector<float> gate_bias, up_bias, down_bias;
+  Activation activation = Activation::identity;
+  bool skip_zeros = false;
+
+  FfnCore(const DenseWeights& weights, Activation act, Packing packing, const char* where);
+  FfnCore(const GatedWeights& weights, Activation act, Packing packing, const char* where);
+
+  bool gated() const { return !gate.empty(); }
+  bool has_backward() const { return !down_back.empty(); }
+  std::size_t d_model() const { return up.in(); }
+  std::size_t d_ff() const { return up.out(); }
+  Dtype dtype() const { return up.dtype(); }
+  std::uint64_t parameters() const;
+  std::uint64_t packed_bytes() const { return gate.bytes() + up.bytes() + down.bytes(); }
+
+  void pack_backward();
+  void set_weights(const DenseWeights& weights, ThreadPool& pool, const char* where);
+  void set_weights(const GatedWeights& weights, ThreadPool& pool, const char* where);
+
+  // hidden: [tokens, d_ff] from x: [tokens, d_model], which holds values of the layer's type.
+  // gate_pre and up_pre receive what backward needs (dense: up_pre alone); empty views: not wanted.
+  void expand(ConstMatrix x, Matrix gate_pre, Matrix up_pre, Matrix hidden,
+              Workspace& workspace) const;
+  // y: [tokens, d_model] = hidden down^T + bias; hidden holds values of the layer's type.
+  void contract(ConstMatrix hidden, std::span<const float> bias, Matrix y,
+                Workspace& workspace) const;
+};
+
+// Weights of a forward pass for one piece of rows; a copy in the layer's type where needed.
+ConstMatrix in_type_of(const FfnCore& core, ConstMatrix x, Workspace& workspace);
+
+struct CoreSaved {
+  ConstMatrix gate, up;  // pre-activations, [tokens, d_ff]; a dense FFN has only up
+};
+
+struct CoreGrads {
+  Matrix gate, up, down;
+  std::span<float> gate_bias, up_bias, down_bias;
+};
+
+// A whole forward pass, in pieces. gate, up: [tokens, d_ff] receive the pre-activations; empty: not
+// wanted. expert goes to the observer.
+void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
+                  Workspace& workspace, FfnObserver* observer, std::size_t expert);
+
+// dx is overwritten. weights: [tokens] multiplies each hidden row (and the down bias), or empty: 1;
+// then weight_grads: [tokens] receives the gradients of the weights.
+void core_backward(const FfnCore& core, ConstMatrix x, const CoreSaved& saved, ConstMatrix dy,
+                   Matrix dx, const CoreGrads& grads, std::span<const float> weights,
+                   std::span<float> weight_grads, Workspace& workspace);
+
+// Shapes of what the caller passes; where names the layer in messages.
+void check_grads(const FfnCore& core, const CoreGrads& grads, const char* where);
+CoreGrads core_grads(const DenseGrads& grads);
+CoreGrads core_grads(const GatedGrads& grads);
+
+}  // namespace fourfold
