@@ -27,7 +27,7 @@ void DenseFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, DenseSaved
   check_shape(kWhere, "y", y, x.rows, d_model());
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const Matrix pre = save != nullptr ? save->pre.resize(x.rows, d_ff()) : Matrix();
-  core_forward(*core_, x, y, {}, pre, workspace, observer, FfnSample::kNoExpert);
+  core_forward(*core_, x, y, {}, pre, {}, workspace, {observer});
 }
 
 void DenseFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,

@@ -181,14 +181,50 @@ ConstMatrix in_type_of(const FfnCore& core, ConstMatrix x, Workspace& workspace)
   return rounded;
 }
 
+namespace {
+
+// Rows are tokens; each is multiplied by its weight.
+void scale_rows(Matrix rows, std::span<const float> weights, ThreadPool& pool) {
+  pool.for_each(rows.rows, [&](std::size_t r, unsigned) {
+    for (float& value : rows.row(r)) value *= weights[r];
+  });
+}
+
+// y[r, :] += weights[r] * bias.
+void add_scaled_bias(std::span<const float> bias, std::span<const float> weights, Matrix y,
+                     ThreadPool& pool) {
+  pool.for_each(y.rows, [&](std::size_t r, unsigned) {
+    const auto row = y.row(r);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] += weights[r] * bias[i];
+  });
+}
+
+void show(const Watcher& watcher, const FfnCore& core, Matrix gate, Matrix up, Matrix hidden,
+          std::size_t first, Workspace& workspace) {
+  FfnSample sample;
+  sample.pre = core.gated() ? gate : up;
+  if (core.gated()) sample.up = up;
+  sample.hidden = hidden;
+  sample.first_row = first;
+  if (!watcher.token_rows.empty())
+    sample.token_rows = watcher.token_rows.subspan(first, hidden.rows);
+  sample.expert = watcher.expert;
+  watcher.observer->observe(sample, workspace);
+}
+
+}  // namespace
+
 void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
-                  Workspace& workspace, FfnObserver* observer, std::size_t expert) {
+                  std::span<const float> weights, Workspace& workspace, const Watcher& watcher) {
+  ThreadPool& pool = workspace.runtime().pool();
   for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
     const ScratchScope scratch(workspace);
     const std::size_t rows = std::min(kTokensPerPiece, x.rows - first), d_ff = core.d_ff();
+    const auto part = weights.empty() ? weights : weights.subspan(first, rows);
+    const Matrix out = y.rows_from(first, rows);
     const Matrix hidden(workspace.take(rows * d_ff), rows, d_ff);  // [tokens, d_ff]
     Matrix gate_pre = piece(gate, first, rows), up_pre = piece(up, first, rows);
-    if (observer != nullptr && up_pre.data == nullptr) {
+    if (watcher.observer != nullptr && up_pre.data == nullptr) {
       up_pre = {workspace.take(rows * d_ff), rows, d_ff};
       if (core.gated()) gate_pre = {workspace.take(rows * d_ff), rows, d_ff};
     }
@@ -196,19 +232,16 @@ void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Mat
       const StageScope stage(workspace, Stage::expand);
       core.expand(in_type_of(core, x.rows_from(first, rows), workspace), gate_pre, up_pre, hidden,
                   workspace);
-      if (observer != nullptr) {
-        FfnSample sample;
-        sample.pre = core.gated() ? gate_pre : up_pre;
-        if (core.gated()) sample.up = up_pre;
-        sample.hidden = hidden;
-        sample.first_row = first;
-        sample.expert = expert;
-        observer->observe(sample, workspace);
-      }
+      if (watcher.observer != nullptr)
+        show(watcher, core, gate_pre, up_pre, hidden, first, workspace);
+      if (!part.empty()) scale_rows(hidden, part, pool);
       if (core.dtype() == Dtype::bf16) round_rows_to_bf16(hidden, hidden, workspace);
     }
     const StageScope stage(workspace, Stage::contract);
-    core.contract(hidden, core.down_bias, y.rows_from(first, rows), workspace);
+    core.contract(hidden,
+                  part.empty() ? std::span<const float>(core.down_bias) : std::span<const float>(),
+                  out, workspace);
+    if (!part.empty() && !core.down_bias.empty()) add_scaled_bias(core.down_bias, part, out, pool);
   }
 }
 

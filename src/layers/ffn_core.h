@@ -54,13 +54,20 @@ struct CoreGrads {
   std::span<float> gate_bias, up_bias, down_bias;
 };
 
-// A whole forward pass, in pieces. gate, up: [tokens, d_ff] receive the pre-activations; empty: not
-// wanted. expert goes to the observer.
-void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
-                  Workspace& workspace, FfnObserver* observer, std::size_t expert);
+// Who looks, and as what the rows are shown.
+struct Watcher {
+  FfnObserver* observer = nullptr;
+  std::size_t expert = FfnSample::kNoExpert;
+  std::span<const std::uint32_t> token_rows = {};
+};
 
-// dx is overwritten. weights: [tokens] multiplies each hidden row (and the down bias), or empty: 1;
-// then weight_grads: [tokens] receives the gradients of the weights.
+// A whole forward pass, in pieces. gate, up: [tokens, d_ff] receive the pre-activations; empty: not
+// wanted. weights: [tokens] multiplies each hidden row and the down bias; empty: 1.
+void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
+                  std::span<const float> weights, Workspace& workspace, const Watcher& watcher);
+
+// dx is overwritten. weights as in core_forward; then weight_grads: [tokens] receives their
+// gradients.
 void core_backward(const FfnCore& core, ConstMatrix x, const CoreSaved& saved, ConstMatrix dy,
                    Matrix dx, const CoreGrads& grads, std::span<const float> weights,
                    std::span<float> weight_grads, Workspace& workspace);

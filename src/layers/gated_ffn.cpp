@@ -28,7 +28,7 @@ void GatedFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, GatedSaved
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const Matrix gate = save != nullptr ? save->gate.resize(x.rows, d_ff()) : Matrix();
   const Matrix up = save != nullptr ? save->up.resize(x.rows, d_ff()) : Matrix();
-  core_forward(*core_, x, y, gate, up, workspace, observer, FfnSample::kNoExpert);
+  core_forward(*core_, x, y, gate, up, {}, workspace, {observer});
 }
 
 void GatedFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,

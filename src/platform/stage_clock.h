@@ -11,8 +11,8 @@
 
 namespace fourfold {
 
-enum class Stage { expand, contract, attention, norm, other };
-constexpr std::size_t kStages = 5;
+enum class Stage { expand, contract, router, gather, combine, attention, norm, other };
+constexpr std::size_t kStages = 8;
 
 class StageClock {
  public:
