@@ -15,7 +15,7 @@ int main() {
   std::vector<float> y(2);
   Runtime runtime;
   Workspace workspace(runtime);
-  const Weight up(up_data.data(), 3, 2), down(down_data.data(), 2, 3);
+  const ConstMatrix up(up_data.data(), 3, 2), down(down_data.data(), 2, 3);
   const DenseFfn ffn({up, down, up_bias, down_bias}, Activation::gelu_erf);
   ffn.forward(ConstMatrix(x.data(), 1, 2), Matrix(y.data(), 1, 2), workspace);
 

@@ -29,6 +29,7 @@ class WholeProduct {
     for (std::size_t m = 0; m < most; ++m)
       for (std::size_t n = 0; n < most; ++n)
         sums_[m * most + n] = static_cast<std::int32_t>(bias[n]);
+    for (const float value : w) w_bf16_.push_back(to_bf16(value));
   }
 
   void grow_to(std::size_t k) {
@@ -40,6 +41,11 @@ class WholeProduct {
   }
   ConstMatrix x_rows(std::size_t m) const { return {x.data(), m, k_, most_k_}; }
   ConstMatrix w_rows(std::size_t n) const { return {w.data(), n, k_, most_k_}; }
+  // bf16 holds these whole numbers exactly.
+  PackedWeight weight(std::size_t n, bool bf16) const {
+    if (!bf16) return PackedWeight(w_rows(n));
+    return PackedWeight(ConstBf16Matrix(w_bf16_.data(), n, k_, most_k_));
+  }
 
   // How many values of y: [m, n] differ from the product, and how many guards are gone.
   std::size_t faults(const std::vector<float>& y, std::size_t m, std::size_t n,
@@ -59,10 +65,11 @@ class WholeProduct {
 
  private:
   std::size_t most_, most_k_, k_ = 0;
+  std::vector<Bf16> w_bf16_;
   std::vector<std::int32_t> sums_;
 };
 
-TEST_CASE("all sizes m, n in 1..65 for nine depths, with bias, strided x and strided y") {
+TEST_CASE("all sizes m, n in 1..65 for nine depths, f32 and bf16, with bias and strides") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);
   WholeProduct product(65, 65);
@@ -71,12 +78,12 @@ TEST_CASE("all sizes m, n in 1..65 for nine depths, with bias, strided x and str
     product.grow_to(k);
     std::size_t faults = 0, first_m = 0, first_n = 0;
     for (std::size_t n = 1; n <= 65; ++n) {
-      const PackedWeight weight(product.w_rows(n));
+      const PackedWeight weights[] = {product.weight(n, false), product.weight(n, true)};
       const std::span<const float> bias(product.bias.data(), n);
       const std::size_t stride = n + 3;
-      for (std::size_t m = 1; m <= 65; ++m) {
+      for (std::size_t m = 1, pass = 0; m <= 65; m += pass, pass ^= 1) {
         y.assign((m + 1) * stride, kGuard);
-        gemm(product.x_rows(m), weight, bias, Activation::identity, {y.data(), m, n, stride},
+        gemm(product.x_rows(m), weights[pass], bias, Activation::identity, {y.data(), m, n, stride},
              workspace);
         const std::size_t found = product.faults(y, m, n, stride);
         if (found > 0 && faults == 0) first_m = m, first_n = n;
@@ -103,7 +110,7 @@ TEST_CASE("two thousand random shapes up to 257, on several threads") {
       const auto m = static_cast<std::size_t>(source.whole(1, 257));
       const auto n = static_cast<std::size_t>(source.whole(1, 257));
       const std::size_t stride = n + static_cast<std::size_t>(source.whole(0, 17));
-      const PackedWeight weight(product.w_rows(n));
+      const PackedWeight weight = product.weight(n, source.whole(0, 1) == 1);
       y.assign(m * stride + 64, kGuard);
       gemm(product.x_rows(m), weight, {product.bias.data(), n}, Activation::identity,
            {y.data(), m, n, stride}, workspace);

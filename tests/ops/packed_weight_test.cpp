@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +36,50 @@ TEST_CASE("element (n, k) lies in panel n / 64 at k * 64 + n % 64, the rest is z
       CHECK(wrong == 0);
       CHECK(reinterpret_cast<std::uintptr_t>(packed.panel(0)) % 64 == 0);
     }
+}
+
+TEST_CASE("the transpose, a copy and a new packing hold the same values") {
+  Runtime runtime({.count = 2});
+  const std::vector<float> weight = real_values(131 * 67, 5), other = real_values(131 * 67, 7);
+  std::vector<Bf16> narrow;
+  for (const float value : weight) narrow.push_back(to_bf16(value));
+  std::vector<float> copy(131 * 67), back(67 * 131);
+  for (const bool bf16 : {false, true}) {
+    CAPTURE(bf16);
+    const auto value = [&](float exact) { return bf16 ? round_to_bf16(exact) : exact; };
+    PackedWeight packed = bf16 ? PackedWeight(ConstBf16Matrix(narrow.data(), 131, 67))
+                               : PackedWeight(ConstMatrix(weight.data(), 131, 67));
+    PackedWeight transposed = packed.transposed();
+    CHECK(transposed.out() == 67);
+    CHECK(transposed.in() == 131);
+    const auto check = [&](const std::vector<float>& expected) {
+      packed.copy_to({copy.data(), 131, 67});
+      transposed.copy_to({back.data(), 67, 131});
+      std::size_t wrong = 0;
+      for (std::size_t n = 0; n < 131; ++n)
+        for (std::size_t k = 0; k < 67; ++k) {
+          wrong += copy[n * 67 + k] != value(expected[n * 67 + k]);
+          wrong += back[k * 131 + n] != value(expected[n * 67 + k]);
+        }
+      CHECK(wrong == 0);
+    };
+    check(weight);
+    packed.repack(ConstMatrix(other.data(), 131, 67), runtime.pool());
+    transposed.repack_transposed(packed, runtime.pool());
+    check(other);
+  }
+}
+
+TEST_CASE("a weight knows whether all its values are finite") {
+  std::vector<float> weight = real_values(67 * 5, 11);
+  CHECK(PackedWeight(ConstMatrix(weight.data(), 67, 5)).is_finite());
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    weight[66 * 5 + 4] = bad;
+    CHECK_FALSE(PackedWeight(ConstMatrix(weight.data(), 67, 5)).is_finite());
+    const Bf16 narrow = to_bf16(bad);
+    CHECK_FALSE(PackedWeight(ConstBf16Matrix(&narrow, 1, 1)).is_finite());
+    CHECK_FALSE(PackedWeight(ConstMatrix(weight.data(), 67, 5)).transposed().is_finite());
+  }
 }
 
 TEST_CASE("an empty weight has no panels") {
