@@ -7,6 +7,7 @@
 ##                     MODEL=folder or .safetensors file, TEXT=file choose others
 ##   make test         unit, command-line, Python and installed-package tests
 ##   make test-deep    the same code under sanitizers, mutated files, fuzzing (up to 20 min)
+##   make test-exhaustive  all 2^32 inputs of every activation, each instruction set (hours)
 ##   make build        optimised build; the tool is then build/bin/fourfold
 ##   make lint         format, floors, file sizes, object files, clang-tidy, Python
 ##   make install      into PREFIX (default /usr/local)
@@ -30,7 +31,7 @@ export BUILD JOBS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help profile test test-deep build all-targets model lint install clean
+.PHONY: help profile test test-deep test-exhaustive build all-targets model lint install clean
 .PHONY: profile-setup test-setup test-deep-setup lint-setup
 
 help:
@@ -68,6 +69,12 @@ test-deep-setup:
 
 test-deep: test-deep-setup model
 	@"$(PYTHON)" tools/run_deep_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
+
+test-exhaustive:
+	@tools/setup.sh build test
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
+	@$(COMPILE) --target activation_exhaustive
+	@"$(BUILD)/bin/activation_exhaustive" all
 
 lint-setup:
 	@tools/setup.sh build lint

@@ -9,27 +9,13 @@
 #include <vector>
 
 #include "fourfold/activation.h"
+#include "reference_activation.h"
 
 namespace fourfold::reference {
 
 using Values = std::vector<double>;
 
 inline Values widened(std::span<const float> values) { return {values.begin(), values.end()}; }
-
-inline double activation(Activation kind, double x) {
-  switch (kind) {
-    case Activation::identity: return x;
-    case Activation::relu: return x > 0 ? x : 0 * x;
-    case Activation::gelu_erf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Activation::gelu_tanh: {
-      // (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which keeps its digits for u far below 0.
-      const double u = std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
-      return x / (1 + std::exp(-2 * u));
-    }
-    case Activation::silu: return x / (1 + std::exp(-x));
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
 
 // y: [m, n] = x w^T + bias; x: [m, k], w: [n, k], bias: [n] or empty.
 inline Values linear(const Values& x, const Values& w, const Values& bias, std::size_t m,

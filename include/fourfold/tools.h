@@ -38,7 +38,8 @@ struct ProfileOptions {
   std::uint64_t batch = 1;          // windows per forward pass, 1 to 65536
   std::uint64_t max_tokens = 4096;  // counted tokens, at most; 1 or more
   bool count_special = false;       // count the tokens that the tokenizer adds, too
-  // Dead: |h| <= threshold always; for gelu, silu and the like. relu has a definition of its own.
+  // Dead: |h| <= threshold always; for gelu, silu and the like. relu, relu2 and relu6 have a
+  // definition of their own.
   std::optional<double> dead_threshold;
   std::vector<std::uint64_t> layers;  // report these only; empty: all
 };

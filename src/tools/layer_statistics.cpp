@@ -33,13 +33,13 @@ std::string context_of(const TextWindows& text, std::size_t position,
 
 std::optional<DeadNeurons> find_dead(const NeuronStatistics& neurons, Activation activation,
                                      std::optional<double> threshold) {
-  const bool relu = activation == Activation::relu;
-  if (neurons.tokens() == 0 || (!relu && !threshold)) return std::nullopt;
+  const bool silent_is_dead = gives_exact_zeros(activation);
+  if (neurons.tokens() == 0 || (!silent_is_dead && !threshold)) return std::nullopt;
   DeadNeurons dead;
   dead.tokens_seen = neurons.tokens();
   for (std::size_t i = 0; i < neurons.d_ff(); ++i) {
-    const bool silent =
-        relu ? neurons.fires()[i] == 0 : static_cast<double>(neurons.largest()[i]) <= *threshold;
+    const bool silent = silent_is_dead ? neurons.fires()[i] == 0
+                                       : static_cast<double>(neurons.largest()[i]) <= *threshold;
     if (silent) dead.indices.push_back(i);
   }
   dead.count = dead.indices.size();

@@ -11,7 +11,8 @@
 
 namespace fourfold {
 
-// dead_threshold: for activations other than relu; without it their dead neurons are not defined.
+// dead_threshold: for activations other than relu, relu2 and relu6; without it their dead neurons
+// are not defined.
 LayerStatistics layer_statistics(const NeuronStatistics& neurons, Activation activation,
                                  std::optional<double> dead_threshold, const TextWindows& text,
                                  const WordPieceTokenizer& tokenizer);

@@ -19,6 +19,14 @@ namespace {
 //
 #include "kernels/generic/activation.inl.h"
 //
+#include "kernels/generic/activation_piecewise.inl.h"
+//
+#include "kernels/generic/activation_sigmoid.inl.h"
+//
+#include "kernels/generic/activation_gelu.inl.h"
+//
+#include "kernels/generic/activation_loops.inl.h"
+//
 #include "kernels/generic/activation_table.inl.h"
 //
 #include "kernels/generic/rows.inl.h"

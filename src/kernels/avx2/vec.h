@@ -29,7 +29,12 @@ inline VecF32 min(VecF32 a, VecF32 b) { return {_mm256_min_ps(a.v, b.v)}; }
 inline VecF32 max(VecF32 a, VecF32 b) { return {_mm256_max_ps(a.v, b.v)}; }
 inline VecF32 abs(VecF32 a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0F), a.v)}; }
 inline __m256 less(VecF32 a, VecF32 b) { return _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ); }
+inline __m256 is_nan(VecF32 a) { return _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q); }
 inline VecF32 select(__m256 mask, VecF32 a, VecF32 b) { return {_mm256_blendv_ps(b.v, a.v, mask)}; }
+// size >= 0 with the sign of the other.
+inline VecF32 copy_sign(VecF32 size, VecF32 sign) {
+  return {_mm256_or_ps(size.v, _mm256_and_ps(_mm256_set1_ps(-0.0F), sign.v))};
+}
 inline VecF32 round(VecF32 a) {
   return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }

@@ -28,8 +28,13 @@ inline VecF32 min(VecF32 a, VecF32 b) { return {_mm512_min_ps(a.v, b.v)}; }
 inline VecF32 max(VecF32 a, VecF32 b) { return {_mm512_max_ps(a.v, b.v)}; }
 inline VecF32 abs(VecF32 a) { return {_mm512_abs_ps(a.v)}; }
 inline __mmask16 less(VecF32 a, VecF32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+inline __mmask16 is_nan(VecF32 a) { return _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q); }
 inline VecF32 select(__mmask16 mask, VecF32 a, VecF32 b) {
   return {_mm512_mask_blend_ps(mask, b.v, a.v)};
+}
+// size >= 0 with the sign of the other.
+inline VecF32 copy_sign(VecF32 size, VecF32 sign) {
+  return {_mm512_or_ps(size.v, _mm512_and_ps(_mm512_set1_ps(-0.0F), sign.v))};
 }
 inline VecF32 round(VecF32 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

@@ -1,7 +1,8 @@
-// Activations on vectors, within 2 ULP wherever the result is a normal float. Tails are relative,
-// not absolute: e^v is kept as m * 2^n and scaled last, so a normal result never passes through a
-// subnormal one. The smooth ones share one form: f(x) = max(x, 0) - t tail(t), t = |x|, with
-// tail(t) = 1 - f(t) / t. Nothing overflows, and no difference of nearly equal numbers is taken.
+// What activations are made of: sums of two floats, e^v as m * 2^n, and the logistic function s.
+// Forward results are within 2 ULP wherever they are normal floats. Tails are relative, not
+// absolute: 2^n is multiplied last, so a normal result never passes through a subnormal one. The
+// smooth ones share one form: f(x) = max(x, 0) - t tail(t), t = |x|, with tail(t) = 1 - f(t) / t.
+// Nothing overflows, and no difference of nearly equal numbers is taken.
 // Include inside an anonymous namespace, after vec.h.
 
 // A value as the sum of two floats, the second at most half a unit of the first.
@@ -27,6 +28,13 @@ template <class V>
 inline Pair<V> product(V a, Pair<V> b) {
   const V high = a * b.high;
   return {high, fma(a, b.low, fma(a, b.high, negate(high)))};
+}
+
+// a * b without the product of the low parts.
+template <class V>
+inline Pair<V> product(Pair<V> a, Pair<V> b) {
+  const V high = a.high * b.high, rest = fma(a.high, b.high, negate(high));
+  return {high, fma(a.high, b.low, fma(a.low, b.high, rest))};
 }
 
 // top / bottom, rounded about once: the quotient is corrected by its own remainder.
@@ -62,20 +70,6 @@ inline Exp<V> exp_parts(Pair<V> v) {
   return {{m, (one - m) + p}, n};
 }
 
-struct Identity {
-  template <class V>
-  static V apply(V x) {
-    return x;
-  }
-};
-
-struct Relu {
-  template <class V>
-  static V apply(V x) {
-    return max(V::set(0.0F), x);  // NaN is the second operand and stays
-  }
-};
-
 // max(x, 0) - w; NaN compares false and stays.
 template <class V>
 inline V minus_tail(V x, V w) {
@@ -92,80 +86,41 @@ inline V sigmoid_tail(V t, Pair<V> minus_v) {
   return scale_pow2(quotient(product(t, e.m), bottom), e.n);
 }
 
-// x s(x)
-struct Silu {
-  template <class V>
-  static V apply(V x) {
-    const V t = min(V::set(200.0F), abs(x));  // infinity is cut before 0 * inf can arise
-    return minus_tail(x, sigmoid_tail(t, Pair<V>{negate(t), V::set(0.0F)}));
-  }
+// s(-t) and s(t) from e = e^-t <= 1, each without cancellation; for derivatives.
+template <class V>
+struct Sides {
+  V low, high;
 };
-
-// x s(2u), 2u = x (a + b x^2), a = 2 sqrt(2 / pi), b = 0.044715 a. 2u reaches 88, so it is carried
-// in two floats.
-struct GeluTanh {
-  template <class V>
-  static V apply(V x) {
-    const V t = min(V::set(20.0F), abs(x));
-    const Pair<V> a{V::set(1.59576917F), V::set(-4.53406804e-8F)};
-    const Pair<V> b{V::set(0.0713548139F), V::set(2.3988324e-9F)};
-    const V square = t * t, square_low = fma(t, t, negate(square));
-    Pair<V> cubic = product(square, b);  // b x^2
-    cubic.low = fma(b.high, square_low, cubic.low);
-    Pair<V> factor = exact_sum(a.high, cubic.high);
-    factor.low = factor.low + (a.low + cubic.low);
-    const Pair<V> v = product(t, factor);
-    return minus_tail(x, sigmoid_tail(t, Pair<V>{negate(v.high), negate(v.low)}));
-  }
-};
-
-// x Phi(x) with Phi(-t) = exp(-t^2/2) R(t), R(t) (t + 1) a polynomial of degree 10 in (t - 2.5) /
-// (t + 2.5) on [0, 15], fitted at Chebyshev nodes of the exact function: relative error 1.2e-8.
-// Never 1 + erf, which cancels below -1.
-struct GeluErf {
-  template <class V>
-  static V apply(V x) {
-    const V t = min(V::set(15.0F), abs(x));
-    const V z = (t - V::set(2.5F)) / (t + V::set(2.5F));
-    V p = V::set(-6.46324324e-5F);
-    p = fma(p, z, V::set(-2.28725388e-4F));
-    p = fma(p, z, V::set(2.57977399e-6F));
-    p = fma(p, z, V::set(1.26613781e-3F));
-    p = fma(p, z, V::set(1.28310546e-3F));
-    p = fma(p, z, V::set(-6.04858156e-3F));
-    p = fma(p, z, V::set(-8.69963504e-3F));
-    p = fma(p, z, V::set(4.60630618e-2F));
-    p = fma(p, z, V::set(-3.77166755e-2F));
-    p = fma(p, z, V::set(-9.15874913e-2F));
-    const V constant = V::set(0.494659662F), rational = fma(p, z, constant);
-    const V rational_low = fma(p, z, constant - rational);  // the difference is exact
-    const V half = V::set(0.5F) * t, exponent = half * t;
-    const Exp<V> e = exp_parts(Pair<V>{negate(exponent), negate(fma(half, t, negate(exponent)))});
-    Pair<V> top = product(rational, e.m);
-    top.low = fma(rational_low, e.m.high, top.low);
-    const V w = quotient(product(t, top), exact_sum(t, V::set(1.0F)));
-    return minus_tail(x, scale_pow2(w, e.n));
-  }
-};
-
-// y[i] = f(x[i]); the tail goes through the same code with the missing lanes masked.
-template <class V, class F>
-void apply_elementwise(const float* x, float* y, std::size_t n) {
-  std::size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) F::apply(V::load(x + i)).store(y + i);
-  if (i < n) F::apply(V::load_part(x + i, n - i)).store_part(y + i, n - i);
+template <class V>
+inline Sides<V> sigmoid_sides(V e) {
+  const V high = V::set(1.0F) / (V::set(1.0F) + e);
+  return {e * high, high};
 }
 
-// y: [rows, cols] = f(c + bias), c: [rows, 64], cols <= 64.
-template <class V, class F>
-void gemm_epilogue(const float* c, const float* bias, float* y, std::size_t ldy, std::size_t rows,
-                   std::size_t cols) {
-  for (std::size_t i = 0; i < cols; i += V::kLanes) {
-    const std::size_t n = cols - i;
-    const V b = bias != nullptr ? V::load_part(bias + i, n) : V::set(0.0F);
-    for (std::size_t r = 0; r < rows; ++r) {
-      const V sum = V::load(c + r * kPanel + i);
-      F::apply(bias != nullptr ? sum + b : sum).store_part(y + r * ldy + i, n);
-    }
-  }
+// d/dx x s(v(x)) = s(v) + x v' s(v) s(-v) for odd v; t = |x|, e = e^-|v|, slope = v'. The second
+// term is odd in x, so one of the two signs is right.
+template <class V>
+inline V gated_slope(V x, V t, V e, V slope) {
+  const Sides<V> s = sigmoid_sides(e);
+  const V bend = t * slope * (s.low * s.high);
+  return select(less(x, V::set(0.0F)), s.low - bend, s.high + bend);
 }
+
+// value, or NaN where x is NaN.
+template <class V>
+inline V keep_nan(V x, V value) {
+  return select(is_nan(x), x, value);
+}
+
+// How `up` enters a gated product, and what it does to the gradient d of up: nothing, but for
+// swiglu_oai.
+struct PlainUp {
+  template <class V>
+  static V enter(V up) {
+    return up;
+  }
+  template <class V>
+  static V up_gradient(V, V d) {
+    return d;
+  }
+};

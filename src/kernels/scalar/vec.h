@@ -23,7 +23,10 @@ inline VecF32 min(VecF32 a, VecF32 b) { return {a.v < b.v ? a.v : b.v}; }
 inline VecF32 max(VecF32 a, VecF32 b) { return {a.v > b.v ? a.v : b.v}; }
 inline VecF32 abs(VecF32 a) { return {__builtin_fabsf(a.v)}; }
 inline bool less(VecF32 a, VecF32 b) { return a.v < b.v; }
+inline bool is_nan(VecF32 a) { return a.v != a.v; }
 inline VecF32 select(bool mask, VecF32 a, VecF32 b) { return mask ? a : b; }
+// size >= 0 with the sign of the other.
+inline VecF32 copy_sign(VecF32 size, VecF32 sign) { return {__builtin_copysignf(size.v, sign.v)}; }
 inline VecF32 round(VecF32 a) {
   // Adding 1.5 * 2^23 pushes the fraction out; valid below 2^22, which is all that exp asks for.
   const float shifted = a.v + 12582912.0F;

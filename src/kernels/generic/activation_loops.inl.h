@@ -1,0 +1,61 @@
+// Activations over rows of floats; F is one of their structs. The tail of a row goes through the
+// same code with the missing lanes masked. Whole vectors are read before one is written, so results
+// may replace arguments. Include inside an anonymous namespace, after activation.inl.h.
+
+// Calls body(load, store) for each vector of a row: load(p), store(v, p) move its floats from, to
+// p.
+template <class V, class Body>
+inline void for_each_vector(std::size_t n, Body body) {
+  std::size_t i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes)
+    body([i](const float* p) { return V::load(p + i); }, [i](V v, float* p) { v.store(p + i); });
+  if (i == n) return;
+  const std::size_t rest = n - i;
+  body([i, rest](const float* p) { return V::load_part(p + i, rest); },
+       [i, rest](V v, float* p) { v.store_part(p + i, rest); });
+}
+
+// y[i] = f(x[i])
+template <class V, class F>
+void apply_elementwise(const float* x, float* y, std::size_t n) {
+  for_each_vector<V>(n, [=](auto load, auto store) { store(F::apply(load(x)), y); });
+}
+
+// dx[i] = dy[i] f'(x[i])
+template <class V, class F>
+void activation_backward(const float* x, const float* dy, float* dx, std::size_t n) {
+  for_each_vector<V>(n,
+                     [=](auto load, auto store) { store(load(dy) * F::derivative(load(x)), dx); });
+}
+
+// h[i] = f(gate[i]) up[i]
+template <class V, class F>
+void glu(const float* gate, const float* up, float* h, std::size_t n) {
+  for_each_vector<V>(
+      n, [=](auto load, auto store) { store(F::apply(load(gate)) * F::enter(load(up)), h); });
+}
+
+// dgate[i] = dh[i] up[i] f'(gate[i]), dup[i] = dh[i] f(gate[i])
+template <class V, class F>
+void glu_backward(const float* gate, const float* up, const float* dh, float* dgate, float* dup,
+                  std::size_t n) {
+  for_each_vector<V>(n, [=](auto load, auto store) {
+    const V g = load(gate), u = load(up), d = load(dh);
+    store((d * F::enter(u)) * F::derivative(g), dgate);
+    store(F::up_gradient(u, d * F::apply(g)), dup);
+  });
+}
+
+// y: [rows, cols] = f(c + bias), c: [rows, 64], cols <= 64.
+template <class V, class F>
+void gemm_epilogue(const float* c, const float* bias, float* y, std::size_t ldy, std::size_t rows,
+                   std::size_t cols) {
+  for (std::size_t i = 0; i < cols; i += V::kLanes) {
+    const std::size_t n = cols - i;
+    const V b = bias != nullptr ? V::load_part(bias + i, n) : V::set(0.0F);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const V sum = V::load(c + r * kPanel + i);
+      F::apply(bias != nullptr ? sum + b : sum).store_part(y + r * ldy + i, n);
+    }
+  }
+}
