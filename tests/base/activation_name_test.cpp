@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "fourfold/activation.h"
@@ -10,20 +11,28 @@
 namespace fourfold {
 namespace {
 
-constexpr Activation kAll[] = {Activation::identity, Activation::relu, Activation::gelu_erf,
-                               Activation::gelu_tanh, Activation::silu};
+constexpr std::pair<Activation, std::string_view> kPrinted[] = {
+    {Activation::identity, "identity"},
+    {Activation::relu, "relu"},
+    {Activation::relu2, "relu2"},
+    {Activation::leaky_relu, "leaky_relu"},
+    {Activation::relu6, "relu6"},
+    {Activation::sigmoid, "sigmoid"},
+    {Activation::tanh, "tanh"},
+    {Activation::silu, "silu"},
+    {Activation::gelu_erf, "gelu"},
+    {Activation::gelu_tanh, "gelu_tanh"},
+    {Activation::quick_gelu, "quick_gelu"},
+    {Activation::mish, "mish"},
+    {Activation::swiglu_oai, "swiglu_oai"},
+};
 
 TEST_CASE("printed names are the documented ones") {
-  CHECK(activation_name(Activation::identity) == "identity");
-  CHECK(activation_name(Activation::relu) == "relu");
-  CHECK(activation_name(Activation::gelu_erf) == "gelu");
-  CHECK(activation_name(Activation::gelu_tanh) == "gelu_tanh");
-  CHECK(activation_name(Activation::silu) == "silu");
+  for (const auto& [activation, name] : kPrinted) CHECK(activation_name(activation) == name);
 }
 
 TEST_CASE("a printed name reads back as the same activation") {
-  for (const Activation activation : kAll)
-    CHECK(parse_activation(activation_name(activation)) == activation);
+  for (const auto& [activation, name] : kPrinted) CHECK(parse_activation(name) == activation);
 }
 
 TEST_CASE("Hugging Face's spellings mean the right form of GELU") {
@@ -31,8 +40,21 @@ TEST_CASE("Hugging Face's spellings mean the right form of GELU") {
   CHECK(parse_activation("gelu_new") == Activation::gelu_tanh);
   CHECK(parse_activation("gelu_pytorch_tanh") == Activation::gelu_tanh);
   CHECK(parse_activation("gelu_fast") == Activation::gelu_tanh);
+  CHECK(parse_activation("gelu_python") == Activation::gelu_erf);
+  CHECK(parse_activation("gelu_python_tanh") == Activation::gelu_tanh);
+  CHECK(parse_activation("gelu_accurate") == Activation::gelu_tanh);
   CHECK(parse_activation("swish") == Activation::silu);
   CHECK(parse_activation("linear") == Activation::identity);
+}
+
+TEST_CASE("the three with a flat zero below 0, and the one that needs a gate") {
+  for (const auto& printed : kPrinted) {
+    const Activation activation = printed.first;
+    const std::string name(printed.second);
+    CAPTURE(name);
+    CHECK(gives_exact_zeros(activation) == (name == "relu" || name == "relu2" || name == "relu6"));
+    CHECK(is_gated_only(activation) == (name == "swiglu_oai"));
+  }
 }
 
 TEST_CASE("an unknown name is unsupported, and the message lists the known ones") {
@@ -45,8 +67,8 @@ TEST_CASE("an unknown name is unsupported, and the message lists the known ones"
       CHECK(error.code == ErrorCode::unsupported);
       const std::string text = error.what();
       CHECK(text.find('"' + name + '"') != std::string::npos);
-      for (const Activation activation : kAll)
-        CHECK(text.find(activation_name(activation)) != std::string::npos);
+      for (const auto& [activation, known] : kPrinted)
+        CHECK(text.find(' ' + std::string(known)) != std::string::npos);
     }
   }
 }

@@ -33,6 +33,19 @@ void check(Activation kind, const std::vector<float>& x) {
   CHECK(error.slope.size <= 4);
 }
 
+TEST_CASE("the oracle's derivatives are those of its functions, by central differences") {
+  constexpr double kStep = 1e-5;
+  for (const Activation kind : kAllActivations)
+    for (double x = -9.03; x < 9; x += 0.107) {
+      const double slope =
+          (reference::activation(kind, x + kStep) - reference::activation(kind, x - kStep)) /
+          (2 * kStep);
+      CAPTURE(activation_name(kind));
+      CAPTURE(x);
+      CHECK(std::fabs(reference::activation_derivative(kind, x) - slope) < 1e-8);
+    }
+}
+
 TEST_CASE("relative error at most 1e-3 over [-8, -2]") {
   std::vector<float> x;
   for (int i = 0; i <= 200'000; ++i) x.push_back(-8.0F + 3e-5F * static_cast<float>(i));

@@ -77,6 +77,9 @@ TEST_CASE("every table is complete") {
     for (std::size_t i = 0; i < kActivations; ++i) {
       CHECK((table->activations.epilogue[i] != nullptr));
       CHECK((table->activations.forward[i] != nullptr));
+      CHECK((table->activations.backward[i] != nullptr));
+      CHECK((table->activations.glu[i] != nullptr));
+      CHECK((table->activations.glu_backward[i] != nullptr));
     }
     CHECK((table->rows.layer_norm != nullptr));
     CHECK((table->rows.softmax != nullptr));

@@ -20,8 +20,11 @@
 namespace fourfold {
 namespace {
 
-constexpr Activation kAll[] = {Activation::identity, Activation::relu, Activation::gelu_erf,
-                               Activation::gelu_tanh, Activation::silu};
+constexpr Activation kAll[] = {
+    Activation::identity, Activation::relu,      Activation::relu2,      Activation::leaky_relu,
+    Activation::relu6,    Activation::sigmoid,   Activation::tanh,       Activation::silu,
+    Activation::gelu_erf, Activation::gelu_tanh, Activation::quick_gelu, Activation::mish,
+};
 
 // Keeps a copy of what it is shown.
 class Recorder : public FfnObserver {
