@@ -23,6 +23,7 @@ PUBLIC_HEADERS = {
     "error.h": "base",
     "dtype.h": "base",
     "ffn.h": "layers",
+    "ffn_counts.h": "layers",
     "fourfold.h": "lab",
     "matrix.h": "base",
     "profile.h": "tools",

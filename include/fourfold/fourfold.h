@@ -6,6 +6,7 @@
 #include "fourfold/encoder_block.h"
 #include "fourfold/error.h"
 #include "fourfold/ffn.h"
+#include "fourfold/ffn_counts.h"
 #include "fourfold/matrix.h"
 #include "fourfold/profile.h"
 #include "fourfold/runtime.h"

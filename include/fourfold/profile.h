@@ -20,10 +20,11 @@ struct ParameterCounts {
 
 struct LayerSummary {
   std::size_t index = 0;
-  std::string kind;        // dense
+  std::string kind;        // dense, gated or moe
   std::string activation;  // printed name
   std::uint64_t d_model = 0, d_ff = 0;
-  std::string dtype;  // as stored, for example "F32"
+  std::optional<std::uint64_t> n_experts, top_k;  // of a mixture
+  std::string dtype;                              // as stored, for example "F32"
   std::uint64_t ffn_parameters = 0, ffn_active_parameters = 0;
   std::uint64_t attention_parameters = 0, norm_parameters = 0;
   double ffn_share = 0;  // ffn / (ffn + attention + norm) of the layer
@@ -72,8 +73,17 @@ struct DeadNeurons {
   std::vector<std::uint64_t> indices;
 };
 
+// How a mixture's router spread the counted tokens.
+struct ExpertUse {
+  std::vector<std::uint64_t> load;         // (token, choice) pairs per expert
+  std::vector<std::uint64_t> tokens_seen;  // the same without pairs beyond the capacity
+  double entropy = 0;                      // 1: balanced, 0: one expert takes all
+  std::vector<std::uint64_t> never_used;
+};
+
 struct LayerStatistics {
   double exact_zero = 0;
+  std::optional<double> gate_exact_zero;  // of act(gate) in a gated layer
   double below_thousandth_of_max = 0;
   std::optional<double> energy_99;
   std::optional<DeadNeurons> dead;
@@ -81,6 +91,7 @@ struct LayerStatistics {
   double mean_firing_rate = 0;
   std::vector<TopNeuron> top_neurons;
   float max_abs = 0, median_abs = 0;
+  std::optional<ExpertUse> experts;
 };
 
 struct LayerProfile {

@@ -18,7 +18,12 @@ void optional_field(JsonWriter& json, std::string_view name, const std::optional
     json.null();
 }
 
-void null_field(JsonWriter& json, std::string_view name) { json.key(name).null(); }
+void counts_field(JsonWriter& json, std::string_view name,
+                  const std::vector<std::uint64_t>& counts) {
+  json.key(name).begin_array(true);
+  for (const std::uint64_t count : counts) json.value(count);
+  json.end_array();
+}
 
 void write_parameters(JsonWriter& json, const ParameterCounts& counts) {
   json.key("parameters").begin_object();
@@ -33,8 +38,8 @@ void write_layer_summary(JsonWriter& json, const LayerSummary& layer) {
   json.field("index", layer.index).field("kind", layer.kind);
   json.field("activation", layer.activation);
   json.field("d_model", layer.d_model).field("d_ff", layer.d_ff);
-  null_field(json, "n_experts");
-  null_field(json, "top_k");
+  optional_field(json, "n_experts", layer.n_experts);
+  optional_field(json, "top_k", layer.top_k);
   json.field("dtype", layer.dtype);
   json.field("ffn_parameters", layer.ffn_parameters);
   json.field("ffn_active_parameters", layer.ffn_active_parameters);
@@ -75,9 +80,8 @@ void write_dead(JsonWriter& json, const std::optional<DeadNeurons>& dead) {
   }
   json.begin_object();
   json.field("count", dead->count).field("tokens_seen", dead->tokens_seen);
-  json.key("indices").begin_array(true);
-  for (const std::uint64_t index : dead->indices) json.value(index);
-  json.end_array().end_object();
+  counts_field(json, "indices", dead->indices);
+  json.end_object();
 }
 
 void write_top_neurons(JsonWriter& json, const std::vector<TopNeuron>& neurons) {
@@ -102,6 +106,20 @@ void write_top_neurons(JsonWriter& json, const std::vector<TopNeuron>& neurons) 
   json.end_array();
 }
 
+void write_experts(JsonWriter& json, const std::optional<ExpertUse>& experts) {
+  json.key("experts");
+  if (!experts) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  counts_field(json, "load", experts->load);
+  counts_field(json, "tokens_seen", experts->tokens_seen);
+  json.field("entropy", experts->entropy);
+  counts_field(json, "never_used", experts->never_used);
+  json.end_object();
+}
+
 void write_layer_profile(JsonWriter& json, const LayerProfile& layer) {
   const LayerStatistics& numbers = layer.statistics;
   json.begin_object();
@@ -113,6 +131,7 @@ void write_layer_profile(JsonWriter& json, const LayerProfile& layer) {
   json.field("share_of_limit", layer.share_of_limit);
   json.key("sparsity").begin_object();
   json.field("exact_zero", numbers.exact_zero);
+  optional_field(json, "gate_exact_zero", numbers.gate_exact_zero);
   json.field("below_1e-3_of_max", numbers.below_thousandth_of_max);
   optional_field(json, "energy_99", numbers.energy_99);
   json.end_object();
@@ -125,7 +144,7 @@ void write_layer_profile(JsonWriter& json, const LayerProfile& layer) {
   json.key("outliers").begin_object();
   json.field("max_abs", numbers.max_abs).field("median_abs", numbers.median_abs);
   json.end_object();
-  null_field(json, "experts");
+  write_experts(json, numbers.experts);
   json.end_object();
 }
 

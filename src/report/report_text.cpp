@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "report/number_text.h"
 #include "report/safe_text.h"
 #include "report/text_table.h"
@@ -24,20 +27,28 @@ std::string head(const ModelSummary& summary, TextStyle style) {
 }
 
 std::string layer_table(const ModelSummary& summary, TextStyle style) {
-  TextTable table({{"layer"},
-                   {"kind", Align::left},
-                   {"activation", Align::left},
-                   {"d_model"},
-                   {"d_ff"},
-                   {"dtype", Align::left},
-                   {"FFN\nparameters"},
-                   {"share of\nlayer %"},
-                   {"FFN MACs\nper token"}});
-  for (const LayerSummary& layer : summary.layers)
-    table.add_row({fmt::format("{}", layer.index), layer.kind, layer.activation,
-                   grouped(layer.d_model), grouped(layer.d_ff), layer.dtype,
-                   grouped(layer.ffn_parameters), percent_number(layer.ffn_share),
-                   grouped(layer.ffn_macs_per_token)});
+  const bool experts =
+      std::any_of(summary.layers.begin(), summary.layers.end(),
+                  [](const LayerSummary& layer) { return layer.n_experts.has_value(); });
+  std::vector<TextColumn> columns{
+      {"layer"}, {"kind", Align::left}, {"activation", Align::left}, {"d_model"}, {"d_ff"}};
+  if (experts) columns.push_back({"experts,\ntop_k"});
+  columns.insert(columns.end(), {{"dtype", Align::left},
+                                 {"FFN\nparameters"},
+                                 {"share of\nlayer %"},
+                                 {"FFN MACs\nper token"}});
+  TextTable table(std::move(columns));
+  for (const LayerSummary& layer : summary.layers) {
+    std::vector<std::string> row{fmt::format("{}", layer.index), layer.kind, layer.activation,
+                                 grouped(layer.d_model), grouped(layer.d_ff)};
+    if (experts)
+      row.push_back(layer.n_experts && layer.top_k
+                        ? fmt::format("{}, {}", *layer.n_experts, *layer.top_k)
+                        : "-");
+    row.insert(row.end(), {layer.dtype, grouped(layer.ffn_parameters),
+                           percent_number(layer.ffn_share), grouped(layer.ffn_macs_per_token)});
+    table.add_row(row);
+  }
   return table.render(style);
 }
 

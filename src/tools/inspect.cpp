@@ -1,5 +1,6 @@
 // inspect: what a checkpoint holds, from its headers alone.
 #include "base/check.h"
+#include "fourfold/ffn_counts.h"
 #include "fourfold/tools.h"
 #include "models/model_config.h"
 #include "models/weight_names.h"
@@ -27,17 +28,22 @@ void add(ParameterCounts& counts, TensorRole role, std::uint64_t parameters) {
 LayerSummary layer_summary(const ModelConfig& config, std::size_t index,
                            const InspectOptions& options) {
   const std::uint64_t d = config.d_model, f = config.d_ff;
+  FfnShape shape;
+  shape.d_model = d;
+  shape.d_ff = f;
+  shape.biases = {false, true, true};
+  const FfnCounts counts = count_ffn(shape);
   LayerSummary layer;
   layer.index = index;
-  layer.kind = "dense";
+  layer.kind = ffn_kind_name(shape.kind);
   layer.activation = activation_name(config.activation);
   layer.d_model = d;
   layer.d_ff = f;
-  layer.ffn_macs_per_token = 2 * d * f;
+  layer.ffn_macs_per_token = counts.macs_per_token;
   layer.attention_macs_per_token = 4 * d * d;
   if (options.seq_len)
     layer.attention_macs_per_token += 2 * d * *options.seq_len;  // q k^T and weights times v
-  layer.elementwise_flops_per_token = f + f + d;                 // up bias, activation, down bias
+  layer.elementwise_flops_per_token = counts.elementwise_flops_per_token;
   return layer;
 }
 

@@ -31,26 +31,31 @@ std::string context_of(const TextWindows& text, std::size_t position,
   return words;
 }
 
+bool stays_silent(const NeuronStatistics& neurons, std::size_t index, bool by_firing,
+                  double threshold) {
+  // The neurons of an expert that no token chose are not dead.
+  if (neurons.tokens_seen(index / neurons.d_ff()) == 0) return false;
+  return by_firing ? neurons.fires()[index] == 0
+                   : static_cast<double>(neurons.largest()[index]) <= threshold;
+}
+
 std::optional<DeadNeurons> find_dead(const NeuronStatistics& neurons, Activation activation,
                                      std::optional<double> threshold) {
-  const bool silent_is_dead = gives_exact_zeros(activation);
-  if (neurons.tokens() == 0 || (!silent_is_dead && !threshold)) return std::nullopt;
+  const bool by_firing = gives_exact_zeros(activation);
+  if (neurons.tokens() == 0 || (!by_firing && !threshold)) return std::nullopt;
   DeadNeurons dead;
   dead.tokens_seen = neurons.tokens();
-  for (std::size_t i = 0; i < neurons.d_ff(); ++i) {
-    const bool silent = silent_is_dead ? neurons.fires()[i] == 0
-                                       : static_cast<double>(neurons.largest()[i]) <= *threshold;
-    if (silent) dead.indices.push_back(i);
-  }
+  for (std::size_t i = 0; i < neurons.neurons(); ++i)
+    if (stays_silent(neurons, i, by_firing, threshold.value_or(0))) dead.indices.push_back(i);
   dead.count = dead.indices.size();
   return dead;
 }
 
-TopNeuron top_neuron(const NeuronStatistics& neurons, std::size_t index, const TextWindows& text,
-                     const WordPieceTokenizer& tokenizer) {
+TopNeuron top_neuron(const NeuronStatistics& neurons, std::size_t index, std::uint64_t tokens,
+                     const TextWindows& text, const WordPieceTokenizer& tokenizer) {
   TopNeuron top;
   top.neuron = index;
-  top.mean_energy = neurons.energy()[index] / static_cast<double>(neurons.tokens());
+  top.mean_energy = neurons.energy()[index] / static_cast<double>(tokens);
   for (const NeuronSample& sample : neurons.strongest(index)) {
     StrongToken token;
     token.value = sample.value;
@@ -73,24 +78,26 @@ TopNeuron top_neuron(const NeuronStatistics& neurons, std::size_t index, const T
   return top;
 }
 
-}  // namespace
-
-LayerStatistics layer_statistics(const NeuronStatistics& neurons, Activation activation,
-                                 std::optional<double> dead_threshold, const TextWindows& text,
-                                 const WordPieceTokenizer& tokenizer) {
+// counted: tokens, which in a mixture are fewer than the samples.
+LayerStatistics summarize(const NeuronStatistics& neurons, std::uint64_t counted,
+                          Activation activation, std::optional<double> dead_threshold,
+                          const TextWindows& text, const WordPieceTokenizer& tokenizer) {
   LayerStatistics result;
   const std::uint64_t tokens = neurons.tokens(), d_ff = neurons.d_ff();
   if (tokens == 0) return result;
   const double values = static_cast<double>(tokens) * static_cast<double>(d_ff);
   result.exact_zero = static_cast<double>(neurons.zeros()) / values;
-  result.below_thousandth_of_max = static_cast<double>(neurons.below_thousandth()) / values;
+  if (neurons.is_gated())
+    result.gate_exact_zero = static_cast<double>(neurons.gate_zeros()) / values;
+  result.below_thousandth_of_max = static_cast<double>(neurons.below_share()) / values;
   if (neurons.energy_tokens() > 0)
     result.energy_99 = static_cast<double>(neurons.energy_neurons()) /
                        (static_cast<double>(neurons.energy_tokens()) * static_cast<double>(d_ff));
   result.dead = find_dead(neurons, activation, dead_threshold);
   std::uint64_t fires = 0;
-  for (const std::uint64_t count : neurons.fires()) {
-    ++result.firing_rate_histogram[rate_bin(count, tokens)];
+  for (std::size_t i = 0; i < neurons.neurons(); ++i) {
+    const std::uint64_t seen = neurons.tokens_seen(i / d_ff), count = neurons.fires()[i];
+    if (seen > 0) ++result.firing_rate_histogram[rate_bin(count, seen)];
     fires += count;
   }
   result.mean_firing_rate = static_cast<double>(fires) / values;
@@ -101,16 +108,38 @@ LayerStatistics layer_statistics(const NeuronStatistics& neurons, Activation act
   const auto rank = [&](std::size_t i) {
     return std::isnan(neurons.energy()[i]) ? -1.0 : neurons.energy()[i];
   };
-  std::vector<std::size_t> order(d_ff);
+  std::vector<std::size_t> order(neurons.neurons());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t shown = std::min<std::size_t>(kTopNeurons, d_ff);
+  const std::size_t shown = std::min(kTopNeurons, order.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(shown), order.end(),
                     [&](std::size_t a, std::size_t b) {
                       const double x = rank(a), y = rank(b);
                       return x != y ? x > y : a < b;
                     });
   for (std::size_t i = 0; i < shown; ++i)
-    result.top_neurons.push_back(top_neuron(neurons, order[i], text, tokenizer));
+    result.top_neurons.push_back(top_neuron(neurons, order[i], counted, text, tokenizer));
+  return result;
+}
+
+}  // namespace
+
+LayerStatistics layer_statistics(const NeuronStatistics& neurons, Activation activation,
+                                 std::optional<double> dead_threshold, const TextWindows& text,
+                                 const WordPieceTokenizer& tokenizer) {
+  return summarize(neurons, neurons.tokens(), activation, dead_threshold, text, tokenizer);
+}
+
+LayerStatistics layer_statistics(const MoeStatistics& moe, Activation activation,
+                                 std::optional<double> dead_threshold, const TextWindows& text,
+                                 const WordPieceTokenizer& tokenizer) {
+  LayerStatistics result =
+      summarize(moe.experts(), moe.tokens(), activation, dead_threshold, text, tokenizer);
+  ExpertUse& use = result.experts.emplace();
+  use.load = moe.load().load;
+  use.entropy = moe.load().entropy();
+  for (const std::size_t expert : moe.load().never_used()) use.never_used.push_back(expert);
+  for (std::size_t e = 0; e < use.load.size(); ++e)
+    use.tokens_seen.push_back(moe.experts().tokens_seen(e));
   return result;
 }
 

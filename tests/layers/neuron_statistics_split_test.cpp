@@ -34,7 +34,7 @@ struct Hidden {
 void check_equal(const NeuronStatistics& a, const NeuronStatistics& b) {
   CHECK(a.tokens() == b.tokens());
   CHECK(a.zeros() == b.zeros());
-  CHECK(a.below_thousandth() == b.below_thousandth());
+  CHECK(a.below_share() == b.below_share());
   CHECK(a.fires() == b.fires());
   CHECK(a.energy_neurons() == b.energy_neurons());
   CHECK(a.energy_tokens() == b.energy_tokens());

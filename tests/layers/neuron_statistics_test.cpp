@@ -11,6 +11,7 @@
 
 #include "fourfold/error.h"
 #include "layers/ffn_sample.h"
+#include "layers/layer_samples.h"
 
 namespace fourfold {
 namespace {
@@ -51,12 +52,92 @@ TEST_CASE("zeros: plus and minus zero count, small values do not") {
   CHECK(both.zeros() == 2);
 }
 
+TEST_CASE("three measures of sparsity on one vector: exact, small, and relative to the largest") {
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  NeuronOptions options;
+  options.share_of_max = 0.01;
+  NeuronStatistics statistics({1, 1, 1, 1}, Detail::full, options);
+  const std::vector<float> hidden{0, 1e-9F, -0.01F, 2};
+  const ConstMatrix row(hidden.data(), 1, 4);
+  statistics.observe({row, {}, row, 0, {}, FfnSample::kNoExpert}, workspace);
+  CHECK(statistics.zeros() == 1);        // 25 %
+  CHECK(statistics.small() == 2);        // 50 % at |h| <= 1e-6
+  CHECK(statistics.below_share() == 3);  // 75 % at a hundredth of the largest
+}
+
+TEST_CASE("a gated layer: zeros of act(gate) and of the product, each counted") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const std::vector<float> gate{1, -1, -0.0F, 2, 3, -2}, up{0, 5, 7, -3, 1, 0};
+  const std::vector<float> product{0, -0.0F, 0, -6, 3, 0};  // relu(gate) * up
+  NeuronOptions options;
+  options.activation = Activation::relu;
+  for (const Detail detail : {Detail::full, Detail::counts}) {
+    NeuronStatistics statistics({1, 1, 1}, detail, options);
+    const auto rows = [](const std::vector<float>& values) {
+      return ConstMatrix(values.data(), 2, 3);
+    };
+    statistics.observe({rows(gate), rows(up), rows(product), 0, {}, FfnSample::kNoExpert},
+                       workspace);
+    CHECK(statistics.is_gated());
+    CHECK(statistics.gate_zeros() == 3);
+    CHECK(statistics.zeros() == 4);
+    CHECK(statistics.fires() == std::vector<std::uint64_t>{2, 1, 0});  // by the gate
+  }
+  CHECK_FALSE(seen({1, 2}, {1, 1}).is_gated());
+  CHECK(seen({0, 2}, {1, 1}).gate_zeros() == 0);
+}
+
+TEST_CASE("a gated layer's fused pass shows what separate steps give, and y keeps its bits") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const GatedSample sample(37, 71);
+  const std::vector<float> x = real_values(2113 * 37, 239);
+  for (const Activation kind : {Activation::relu, Activation::silu, Activation::gelu_tanh}) {
+    const GatedFfn layer(sample.weights(), kind);
+    NeuronOptions options;
+    options.activation = kind;
+    const std::vector<double> energy = column_energy({sample.down.data(), 37, 71});
+    NeuronStatistics fused(energy, Detail::full, options), apart(energy, Detail::full, options);
+    CHECK(same_bits(run_layer(layer, x, workspace, &fused), run_layer(layer, x, workspace)));
+
+    GatedSaved saved;
+    std::vector<float> y(x.size());
+    layer.forward({x.data(), 2113, 37}, {y.data(), 2113, 37}, workspace, &saved);
+    const ConstMatrix gate = saved.gate.view(), up = saved.up.view();
+    std::vector<float> hidden(2113 * 71);
+    activate(kind, {gate.data, hidden.size()}, hidden);
+    for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] *= up.data[i];
+    apart.observe({gate, up, ConstMatrix(hidden.data(), 2113, 71), 0, {}, FfnSample::kNoExpert},
+                  workspace);
+    CHECK(fused.tokens() == 2113);
+    CHECK(fused.fires() == apart.fires());
+    CHECK(fused.zeros() == apart.zeros());
+    CHECK(fused.gate_zeros() == apart.gate_zeros());
+    CHECK(fused.below_share() == apart.below_share());
+    CHECK(fused.energy() == apart.energy());
+    CHECK(fused.energy_neurons() == apart.energy_neurons());
+    CHECK(fused.largest() == apart.largest());
+    CHECK(fused.median_abs() == apart.median_abs());
+    if (kind == Activation::relu) CHECK(fused.gate_zeros() > 0);
+  }
+}
+
+TEST_CASE("energies that no number of experts divides are refused") {
+  NeuronOptions options;
+  options.n_experts = 2;
+  CHECK_THROWS_AS(NeuronStatistics({1, 2, 3}, Detail::full, options), Error);
+  options.n_experts = 0;
+  CHECK_THROWS_AS(NeuronStatistics({1, 2, 3}, Detail::full, options), Error);
+}
+
 TEST_CASE("below a thousandth of the token's own maximum, the limit included") {
-  CHECK(seen({0, 1e-9F, -0.01F, 2}, {1, 1, 1, 1}).below_thousandth() == 2);
+  CHECK(seen({0, 1e-9F, -0.01F, 2}, {1, 1, 1, 1}).below_share() == 2);
   // 1000 and 1: exactly a thousandth; a hair above it does not count.
-  CHECK(seen({-1000, 1, std::nextafter(1.0F, 2.0F), -1}, {1, 1, 1, 1}).below_thousandth() == 2);
+  CHECK(seen({-1000, 1, std::nextafter(1.0F, 2.0F), -1}, {1, 1, 1, 1}).below_share() == 2);
   // A token whose maximum is 0 counts wholly; each token has its own maximum.
-  CHECK(seen({0, -0.0F, 0, 1000, 1, 7}, {1, 1, 1}).below_thousandth() == 4);
+  CHECK(seen({0, -0.0F, 0, 1000, 1, 7}, {1, 1, 1}).below_share() == 4);
 }
 
 TEST_CASE("firing is pre above zero, per neuron, whatever hidden is") {
@@ -171,7 +252,7 @@ TEST_CASE("counts alone: firings and zeros as in full, nothing else") {
   CHECK(counts.zeros() == 3);
   CHECK(counts.fires() == std::vector<std::uint64_t>{0, 2});
   CHECK(counts.energy_tokens() == 0);
-  CHECK(counts.below_thousandth() == 0);
+  CHECK(counts.below_share() == 0);
   CHECK(counts.strongest(1).empty());
   CHECK(counts.max_abs() == 0);
   CHECK(counts.median_abs() == 0);

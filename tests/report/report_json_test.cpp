@@ -46,6 +46,13 @@ TEST_CASE("inspect holds every field") {
   CHECK(std::uint64_t(layer["ffn_active_parameters"]) == 1181567);
   CHECK(layer["n_experts"].is_null());
   CHECK(layer["top_k"].is_null());
+
+  ModelSummary moe = sample_summary(false);
+  moe.layers[4].n_experts = 61;
+  moe.layers[4].top_k = 7;
+  Document with_experts(model_summary_json(moe));
+  CHECK(std::uint64_t(with_experts.root["layers"].at(4)["n_experts"]) == 61);
+  CHECK(std::uint64_t(with_experts.root["layers"].at(4)["top_k"]) == 7);
 }
 
 TEST_CASE("inspect lists tensors when there are any") {
@@ -85,7 +92,8 @@ TEST_CASE("profile holds every field") {
     CHECK(names(layer["time_ms"]) == "expand contract router gather combine attention norm other ");
     CHECK(layer["time_ms"]["router"].is_null());
     CHECK(layer["time_ms"]["combine"].is_null());
-    CHECK(names(layer["sparsity"]) == "exact_zero below_1e-3_of_max energy_99 ");
+    CHECK(names(layer["sparsity"]) == "exact_zero gate_exact_zero below_1e-3_of_max energy_99 ");
+    CHECK(layer["sparsity"]["gate_exact_zero"].is_null());
     CHECK(layer["dead_neurons"].is_null());
     CHECK(layer["experts"].is_null());
     CHECK(names(layer["outliers"]) == "max_abs median_abs ");
@@ -98,6 +106,21 @@ TEST_CASE("profile holds every field") {
     CHECK(names(neuron["tokens"].at(4)) == "token position value text context ");
     CHECK(std::uint64_t(neuron["tokens"].at(4)["position"]) == 4054);
   }
+}
+
+TEST_CASE("a gated layer's second zero share, and the use of experts") {
+  ProfileReport report = sample_profile(1, 53);
+  LayerStatistics& numbers = report.layers[0].statistics;
+  numbers.gate_exact_zero = 0.25;
+  numbers.experts = ExpertUse{{7, 0, 5}, {7, 0, 4}, 0.625, {1}};
+  Document json(profile_json(report));
+  const simdjson::dom::element layer = json.root["layers"].at(0);
+  CHECK(double(layer["sparsity"]["gate_exact_zero"]) == 0.25);
+  CHECK(names(layer["experts"]) == "load tokens_seen entropy never_used ");
+  CHECK(std::uint64_t(layer["experts"]["load"].at(2)) == 5);
+  CHECK(std::uint64_t(layer["experts"]["tokens_seen"].at(2)) == 4);
+  CHECK(double(layer["experts"]["entropy"]) == 0.625);
+  CHECK(layer["experts"]["never_used"].get_array().size() == 1);
 }
 
 TEST_CASE("dead neurons and threshold are there when defined; NaN is null") {

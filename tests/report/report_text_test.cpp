@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -109,6 +110,29 @@ TEST_CASE("the model summary has rows, totals and percentages") {
                            "22,713,217", "embeddings.word_embeddings.weight", "[30522, 384]"})
     CHECK_MESSAGE(holds(text, part), part);
   CHECK_FALSE(holds(model_summary_text(sample_summary(true), false), "word_embeddings"));
+}
+
+TEST_CASE("layers with experts show how many and how many a token uses") {
+  ModelSummary summary = sample_summary(false);
+  CHECK_FALSE(holds(model_summary_text(summary, false), "top_k"));
+  LayerSummary& layer = summary.layers[1];
+  layer.kind = "moe";
+  layer.n_experts = 128;
+  layer.top_k = 8;
+  layer.d_model = 4096;
+  layer.d_ff = 14336;
+  layer.ffn_parameters = 1'409'318'912;
+  const std::vector<std::string> lines = lines_of(model_summary_text(summary, false));
+  CHECK(widest(lines) <= 100);
+  const auto row = [&](const char* start) {
+    return std::find_if(lines.begin(), lines.end(),
+                        [&](const std::string& line) { return line.rfind(start, 0) == 0; });
+  };
+  REQUIRE(row("    1  moe") != lines.end());
+  CHECK(holds(*row("    1  moe"), "128, 8"));
+  CHECK(holds(*row("    1  moe"), "1,409,318,912"));
+  REQUIRE(row("    0  dense") != lines.end());
+  CHECK(holds(*row("    0  dense"), " - "));
 }
 
 TEST_CASE("an empty model and an empty profile are shown, not divided by") {
