@@ -22,6 +22,13 @@ bool finite(const TraceReport& trace) {
   });
 }
 
+TraceReport example(const std::string& name, Workspace& workspace) {
+  if (name == "tiny-gated") return trace_tiny_gated(workspace);
+  if (name == "tiny-moe") return trace_tiny_moe(workspace);
+  if (name == "bert-base") return trace_bert_base(workspace);
+  return trace_tiny_example(workspace);
+}
+
 int trace(Options& options) {
   if (!options.model.empty() && !options.example.empty())
     throw Error(ErrorCode::invalid_argument, "give MODEL or --example, not both");
@@ -34,9 +41,8 @@ int trace(Options& options) {
   Workspace workspace(runtime);
   if (options.text.empty()) options.text = "The cat sat on the mat and thought about transformers.";
   if (!options.text_file.empty()) options.text = read_input(options.text_file);
-  const TraceReport report = !options.model.empty() ? trace_model(options.model, options, workspace)
-                             : options.example == "bert-base" ? trace_bert_base(workspace)
-                                                              : trace_tiny_example(workspace);
+  const TraceReport report = options.model.empty() ? example(options.example, workspace)
+                                                   : trace_model(options.model, options, workspace);
   show(
       options, [&] { return trace_text(report); }, [&] { return trace_json(report); });
   return finite(report) ? kDone : kFinding;
@@ -51,11 +57,13 @@ void add_trace(CLI::App& program, Runner& run) {
   set_examples(
       *command,
       "  fourfold trace                        the tiny example, each multiplication shown\n"
-      "  fourfold trace --example bert-base    768 -> 3072 -> 768 with GELU\n"
+      "  fourfold trace --example tiny-moe     a mixture: router, choice, experts, weighted sum\n"
       "  fourfold trace MODEL --layer 3 --token 2 --json\n");
   command->add_option("MODEL", options->model, "trace a layer of this model instead of an example");
-  command->add_option("--example", options->example, "tiny (default) or bert-base")
-      ->check(CLI::IsMember({"tiny", "bert-base"}));
+  command
+      ->add_option("--example", options->example,
+                   "tiny (default), tiny-gated, tiny-moe or bert-base")
+      ->check(CLI::IsMember({"tiny", "tiny-gated", "tiny-moe", "bert-base"}));
   auto* layer =
       command->add_option("--layer", options->layer, "layer of MODEL")->capture_default_str();
   auto* token = command->add_option("--token", options->token, "which token of the text")

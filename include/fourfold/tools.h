@@ -68,9 +68,11 @@ Embeddings embed_texts(const std::string& model, std::span<const std::string> te
                        const EmbedOptions& options, Workspace& workspace,
                        const Progress& progress = {});
 
-// A tiny example (d_model 4, d_ff 8, ReLU) with every multiplication,
-// docs/tiny_example.md.
+// Tiny examples with every multiplication, docs/tiny_example.md: dense (4 -> 8 -> 4, ReLU), gated
+// (3 -> 4 -> 3, SiLU), and a mixture of 4 gated experts (3 -> 2 -> 3), 2 per token.
 TraceReport trace_tiny_example(Workspace& workspace);
+TraceReport trace_tiny_gated(Workspace& workspace);
+TraceReport trace_tiny_moe(Workspace& workspace);
 // 768 -> 3072 -> 768, GELU, then LayerNorm(x + y), with seeded weights.
 TraceReport trace_bert_base(Workspace& workspace);
 // One token of `text` through the FFN of one layer of a model. token: index among the text's

@@ -53,11 +53,19 @@ std::string indented(const std::string& line) { return "  " + wrap_text(line, kW
 std::string trace_text(const TraceReport& trace) {
   std::string text = wrap_text(trace.title, kWidth, 2);
   for (const auto& note : trace.notes) text += indented(note);
-  text += fmt::format("  {} parameters, {} MACs = {} FLOPs per token (1 MAC = 2 FLOPs)\n\n",
-                      grouped(trace.parameters), grouped(trace.macs), grouped(2 * trace.macs));
+  const std::string active = trace.active_parameters < trace.parameters
+                                 ? fmt::format(", {} used by this token", grouped(trace.active_parameters))
+                                 : "";
+  text +=
+      fmt::format("  {} parameters{}, {} MACs = {} FLOPs per token (1 MAC = 2 FLOPs)\n\n",
+                  grouped(trace.parameters), active, grouped(trace.macs), grouped(2 * trace.macs));
   text += fmt::format("x  [{}]\n  {}\n", trace.x.size(), values_text(trace.x));
+  const std::vector<float>* pre = nullptr;  // what the next activation gets
   for (const TraceStep& step : trace.steps) {
-    text += fmt::format("\n{}  {}  [{}]\n", step.name, step.formula, step.values.size());
+    text += fmt::format("\n{}{}  {}  [{}]\n",
+                        step.expert ? fmt::format("expert {}: ", *step.expert) : "", step.name,
+                        step.formula, step.values.size());
+    if (step.name == "expand" || step.name == "gate") pre = &step.values;
     if (step.parameters > 0 || step.macs > 0 || step.elementwise_flops > 0)
       text +=
           fmt::format("  {} parameters, {} MACs, {} elementwise FLOPs\n", grouped(step.parameters),
@@ -65,14 +73,16 @@ std::string trace_text(const TraceReport& trace) {
     for (const auto& line : step.workings) text += indented(line);
     text += "  " + values_text(step.values) + "\n";
     if (step.values.size() > kShownValues) text += "  " + range_text(step.values) + "\n";
-    if (step.name == "activate") {
+    if (step.name == "activate" && pre != nullptr) {
       const auto fired =
-          std::count_if(trace.steps.front().values.begin(), trace.steps.front().values.end(),
-                        [](float value) { return value > 0; });
-      text += fmt::format("  {} of {} units fire (pre > 0)\n", fired, step.values.size());
-      if (step.values.size() > kShownValues)
-        text += indented("strongest units: " + strongest_text(step.values));
+          std::count_if(pre->begin(), pre->end(), [](float value) { return value > 0; });
+      text += fmt::format("  {} of {} units fire ({} > 0)\n", fired, step.values.size(),
+                          trace.kind == "dense" ? "pre" : "g");
     }
+    const bool is_hidden =
+        step.name == "product" || (step.name == "activate" && trace.kind == "dense");
+    if (is_hidden && step.values.size() > kShownValues)
+      text += indented("strongest units: " + strongest_text(step.values));
   }
   return text;
 }
@@ -85,9 +95,20 @@ std::string trace_json(const TraceReport& trace) {
     json.end_array();
   };
   json.begin_object().field("schema", "fourfold.trace/1");
-  json.field("title", trace.title).field("activation", trace.activation);
+  const auto optional = [&](std::string_view name, const std::optional<std::uint64_t>& content) {
+    json.key(name);
+    if (content)
+      json.value(*content);
+    else
+      json.null();
+  };
+  json.field("title", trace.title).field("kind", trace.kind);
+  json.field("activation", trace.activation);
   json.field("d_model", trace.d_model).field("d_ff", trace.d_ff);
-  json.field("parameters", trace.parameters).field("macs", trace.macs);
+  optional("n_experts", trace.n_experts);
+  optional("top_k", trace.top_k);
+  json.field("parameters", trace.parameters);
+  json.field("active_parameters", trace.active_parameters).field("macs", trace.macs);
   json.key("notes").begin_array();
   for (const auto& note : trace.notes) json.value(note);
   json.end_array();
@@ -95,6 +116,7 @@ std::string trace_json(const TraceReport& trace) {
   json.key("steps").begin_array();
   for (const TraceStep& step : trace.steps) {
     json.begin_object().field("name", step.name).field("formula", step.formula);
+    optional("expert", step.expert);
     json.field("parameters", step.parameters).field("macs", step.macs);
     json.field("elementwise_flops", step.elementwise_flops);
     numbers("values", step.values);
