@@ -7,6 +7,7 @@
 
 #include "fourfold/ffn.h"
 #include "layers/ffn_sample.h"
+#include "layers/layer_samples.h"
 
 namespace fourfold {
 namespace {
@@ -67,6 +68,91 @@ TEST_CASE("shuffled rows give shuffled results, bit for bit") {
   const std::vector<float> y = shuffled.run(layer, workspace);
   for (std::size_t row = 0; row < 67; ++row)
     CHECK(same_bits(row_of(straight, row, 29), row_of(y, place(row), 29)));
+}
+
+// Runs check(layer, d_model) for a dense layer, a gated one and a mixture with a shared expert.
+template <class Check>
+void for_each_kind(std::size_t d_model, std::size_t d_ff, const Check& check) {
+  const SampleFfn dense(1, d_model, d_ff);
+  check("dense", dense.layer(Activation::gelu_erf));
+  check("gated", GatedFfn(GatedSample(d_model, d_ff).weights(), Activation::silu));
+  const MoeSample moe(d_model, d_ff, 11, 5);
+  Routing routing;
+  routing.top_k = 3;
+  check("moe", moe.layer(Activation::silu, routing));
+  routing.weight_input = true;
+  routing.scoring = Scoring::sigmoid;
+  check("moe, weights on the input", moe.layer(Activation::silu, routing));
+}
+
+TEST_CASE("every kind: a batch is the stack of its rows, for any threads, pieces and order") {
+  const std::size_t d = 37, tokens = 61;
+  const std::vector<float> x = real_values(tokens * d, 307);
+  std::vector<float> shuffled(x.size());
+  const auto place = [](std::size_t row) { return (row * 31 + 5) % 61; };
+  for (std::size_t row = 0; row < tokens; ++row)
+    std::copy_n(x.data() + row * d, d, shuffled.data() + place(row) * d);
+  for_each_kind(d, 67, [&](const char* kind, const auto& layer) {
+    CAPTURE(kind);
+    std::vector<float> first;
+    for (const unsigned threads : {1U, 2U, 7U}) {
+      Runtime runtime({.count = threads});
+      Workspace workspace(runtime);
+      const std::vector<float> batch = run_layer(layer, x, workspace);
+      if (first.empty()) first = batch;
+      CHECK(same_bits(batch, first));
+      for (const std::size_t piece : {1U, 13U})
+        for (std::size_t row = 0; row < tokens; row += piece) {
+          const std::size_t count = std::min<std::size_t>(piece, tokens - row);
+          const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * d);
+          const std::vector<float> part =
+              run_layer(layer, {begin, begin + static_cast<std::ptrdiff_t>(count * d)}, workspace);
+          REQUIRE(same_bits(part, {batch.data() + row * d, count * d}));
+        }
+      const std::vector<float> moved = run_layer(layer, shuffled, workspace);
+      for (std::size_t row = 0; row < tokens; ++row)
+        CHECK(same_bits(row_of(moved, place(row), d), row_of(batch, row, d)));
+    }
+  });
+}
+
+TEST_CASE("every kind: changing one token changes no bit of another") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const std::size_t d = 5, tokens = 17;
+  std::vector<float> x = real_values(tokens * d, 311);
+  for_each_kind(d, 7, [&](const char* kind, const auto& layer) {
+    CAPTURE(kind);
+    const std::vector<float> before = run_layer(layer, x, workspace);
+    for (std::size_t element = 0; element < x.size(); ++element) {
+      const float old = x[element];
+      x[element] += 0.125F;
+      const std::vector<float> after = run_layer(layer, x, workspace);
+      x[element] = old;
+      for (std::size_t row = 0; row < tokens; ++row)
+        CHECK(same_bits(row_of(before, row, d), row_of(after, row, d)) == (row != element / d));
+    }
+  });
+}
+
+TEST_CASE("a capacity is the exception: tokens compete, and a row depends on those before it") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const std::size_t d = 5, tokens = 17;
+  MoeSample moe(d, 7, 3);
+  moe.router_bias = {1000, 0, 0};  // everybody's first choice
+  Routing routing;
+  routing.top_k = 1;
+  routing.capacity_factor = 1;  // ceil(17 / 3) = 6 tokens
+  const MoeFfn layer = moe.layer(Activation::silu, routing);
+  const std::vector<float> x = real_values(tokens * d, 313);
+  const std::vector<float> y = run_layer(layer, x, workspace);
+  for (std::size_t row = 0; row < tokens; ++row) {
+    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * d);
+    const std::vector<float> alone =
+        run_layer(layer, {begin, begin + static_cast<std::ptrdiff_t>(d)}, workspace);
+    CHECK(same_bits(alone, row_of(y, row, d)) == (row < 6));
+  }
 }
 
 // signal: [channels, length], kernel: [out, channels, width]; the plain definition, without
