@@ -93,7 +93,6 @@ int main() {
   bool close = true;
   for (std::size_t i = 0; i < y.size(); ++i) close &= std::fabs(y[i] - convolved[i]) < 1e-6F;
   claim("it is two 1x1 convolutions over the sequence, up to rounding", close);
-
   Values reversed(x.size()), y_reversed(y.size());
   for (std::size_t t = 0; t < kTokens; ++t) {
     std::copy_n(&x[t * kModel], kModel, &reversed[(kTokens - 1 - t) * kModel]);
@@ -101,7 +100,6 @@ int main() {
   }
   claim("reversed tokens give reversed results: it does not know the order",
         same_bits(run(ffn, reversed, workspace).data(), y_reversed.data(), y.size()));
-
   bool diagonal = true;
   for (std::size_t changed = 0; changed < kTokens; ++changed) {
     const std::vector<bool> reached = tokens_reached(ffn, x, changed, workspace);

@@ -1,65 +1,30 @@
-// Gated layers and mixtures with made-up weights, for tests that need whole layers of each kind.
+// Mixtures with a shared expert, and one way to run any kind of layer.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "fourfold/ffn.h"
-#include "reference.h"
-#include "sample_values.h"
+#include "layers/expert_sample.h"
 
 namespace fourfold {
 
-struct GatedSample {
-  GatedSample(std::size_t model, std::size_t ff, std::uint64_t seed = 401, bool with_bias = true)
-      : d_model(model),
-        d_ff(ff),
-        gate(real_values(ff * model, seed, -0.7F, 0.9F)),
-        up(real_values(ff * model, seed + 1, -0.8F, 0.7F)),
-        down(real_values(model * ff, seed + 2, -0.5F, 0.9F)) {
-    if (!with_bias) return;
-    gate_bias = real_values(ff, seed + 3);
-    up_bias = real_values(ff, seed + 4);
-    down_bias = real_values(model, seed + 5);
-  }
-
-  GatedWeights weights() const {
-    return {ConstMatrix(gate.data(), d_ff, d_model),
-            ConstMatrix(up.data(), d_ff, d_model),
-            ConstMatrix(down.data(), d_model, d_ff),
-            gate_bias,
-            up_bias,
-            down_bias};
-  }
-
-  std::size_t d_model, d_ff;
-  std::vector<float> gate, up, down, gate_bias, up_bias, down_bias;
-};
-
-struct MoeSample {
+struct MoeSample : SampleMixture {
   MoeSample(std::size_t model, std::size_t ff, std::size_t n_experts, std::size_t shared_ff = 0)
-      : d_model(model), router(real_values(n_experts * model, 503, -1.1F, 1.3F)) {
-    for (std::size_t e = 0; e < n_experts; ++e) experts.emplace_back(model, ff, 600 + 10 * e);
+      : SampleMixture(n_experts, model, ff, 503) {
     if (shared_ff == 0) return;
     shared.emplace(model, shared_ff, 557);
     shared_gate = real_values(model, 571);
   }
 
-  MoeFfn layer(Activation activation, const Routing& routing,
-               Packing packing = Packing::forward_only) const {
-    std::vector<GatedWeights> list;
-    for (const GatedSample& expert : experts) list.push_back(expert.weights());
-    MoeWeights weights;
-    weights.router = ConstMatrix(router.data(), experts.size(), d_model);
-    weights.router_bias = router_bias;
-    weights.experts = std::span<const GatedWeights>(list);
-    if (shared) weights.shared = SharedExpert{shared->weights(), Activation::relu, shared_gate};
-    return MoeFfn(weights, activation, routing, packing);
+  MoeFfn layer(Activation activation, const Routing& routing) const {
+    MoeWeights all = weights();
+    if (shared) all.shared = SharedExpert{shared->gated(), Activation::relu, shared_gate};
+    return MoeFfn(all, activation, routing);
   }
-  // [n_experts * d_ff]
+  // ||down[:, i]||^2, [n_experts * d_ff]
   std::vector<double> down_energy() const {
     std::vector<double> energy;
-    for (const GatedSample& expert : experts)
+    for (const SampleExpert& expert : experts)
       for (std::size_t i = 0; i < expert.d_ff; ++i) {
         double sum = 0;
         for (std::size_t r = 0; r < d_model; ++r) {
@@ -71,10 +36,8 @@ struct MoeSample {
     return energy;
   }
 
-  std::size_t d_model;
-  std::vector<float> router, router_bias, shared_gate;
-  std::vector<GatedSample> experts;
-  std::optional<GatedSample> shared;
+  std::vector<float> shared_gate;
+  std::optional<SampleExpert> shared;
 };
 
 // y: [tokens, d_model] of any kind of layer.

@@ -25,12 +25,12 @@ NeuronOptions options() {
 }
 
 // Expert 5 is never chosen.
-MoeSample sample() {
-  MoeSample result(kModel, kFf, kExperts, kShared);
-  result.router_bias.assign(kExperts, 0.0F);
-  result.router_bias[5] = -1000;
-  return result;
-}
+struct Sample : MoeSample {
+  Sample() : MoeSample(kModel, kFf, kExperts, kShared) {
+    router_bias.assign(kExperts, 0.0F);
+    router_bias[5] = -1000;
+  }
+};
 
 MoeStatistics statistics(const MoeSample& moe) {
   MoeStatistics result(moe.down_energy(), Detail::full, options());
@@ -78,7 +78,7 @@ void check_equal(const MoeStatistics& a, const MoeStatistics& b) {
 TEST_CASE("pairs, zeros, firings and energy of each expert against plain loops") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const MoeSample moe = sample();
+  const Sample moe;
   const MoeFfn layer = moe.layer(Activation::relu, {});
   const std::vector<float> x = real_values(kTokens * kModel, 601);
   MoeStatistics seen = statistics(moe);
@@ -98,7 +98,7 @@ TEST_CASE("pairs, zeros, firings and energy of each expert against plain loops")
                      [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
     for (const std::size_t e : {order[0], order[1]}) {
       ++load[e];
-      const GatedSample& expert = moe.experts[e];
+      const SampleExpert& expert = moe.experts[e];
       using reference::widened;
       const reference::Values gate =
           reference::linear(row, widened(expert.gate), widened(expert.gate_bias), 1, kFf, kModel);
@@ -136,12 +136,12 @@ TEST_CASE("pairs, zeros, firings and energy of each expert against plain loops")
 TEST_CASE("strongest tokens are named by token, not by pair") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);
-  const MoeSample moe = sample();
+  const Sample moe;
   const std::vector<float> x = real_values(kTokens * kModel, 601);
   MoeStatistics seen = statistics(moe);
   run_layer(moe.layer(Activation::relu, {}), x, workspace, &seen);
   for (std::size_t n = 0; n < kExperts * kFf; ++n) {
-    const GatedSample& expert = moe.experts[n / kFf];
+    const SampleExpert& expert = moe.experts[n / kFf];
     const auto weights = [&](const std::vector<float>& all) {
       return reference::widened({all.data() + n % kFf * kModel, kModel});
     };
@@ -158,7 +158,7 @@ TEST_CASE("strongest tokens are named by token, not by pair") {
 }
 
 TEST_CASE("the same numbers for any threads and any split into calls, padding left out") {
-  const MoeSample moe = sample();
+  const Sample moe;
   const MoeFfn layer = moe.layer(Activation::relu, {});
   const std::vector<float> x = real_values(kTokens * kModel, 601);
   std::vector<char> counted(kTokens);
@@ -212,7 +212,7 @@ TEST_CASE("watching changes no bit of y, and one expert's rows may come in sever
 TEST_CASE("pairs beyond an expert's capacity are in the load, but no sample") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  MoeSample moe = sample();
+  Sample moe;
   moe.router_bias[2] = 1000;  // every token's first choice
   Routing routing;
   routing.capacity_factor = 1;  // ceil(29 * 2 / 8) = 8 pairs

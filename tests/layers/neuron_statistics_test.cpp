@@ -92,10 +92,10 @@ TEST_CASE("a gated layer: zeros of act(gate) and of the product, each counted") 
 TEST_CASE("a gated layer's fused pass shows what separate steps give, and y keeps its bits") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const GatedSample sample(37, 71);
+  const SampleExpert sample(37, 71, 401);
   const std::vector<float> x = real_values(2113 * 37, 239);
   for (const Activation kind : {Activation::relu, Activation::silu, Activation::gelu_tanh}) {
-    const GatedFfn layer(sample.weights(), kind);
+    const GatedFfn layer(sample.gated(), kind);
     NeuronOptions options;
     options.activation = kind;
     const std::vector<double> energy = column_energy({sample.down.data(), 37, 71});

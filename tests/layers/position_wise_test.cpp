@@ -75,7 +75,7 @@ template <class Check>
 void for_each_kind(std::size_t d_model, std::size_t d_ff, const Check& check) {
   const SampleFfn dense(1, d_model, d_ff);
   check("dense", dense.layer(Activation::gelu_erf));
-  check("gated", GatedFfn(GatedSample(d_model, d_ff).weights(), Activation::silu));
+  check("gated", GatedFfn(SampleExpert(d_model, d_ff, 401).gated(), Activation::silu));
   const MoeSample moe(d_model, d_ff, 11, 5);
   Routing routing;
   routing.top_k = 3;
