@@ -53,9 +53,10 @@ std::string indented(const std::string& line) { return "  " + wrap_text(line, kW
 std::string trace_text(const TraceReport& trace) {
   std::string text = wrap_text(trace.title, kWidth, 2);
   for (const auto& note : trace.notes) text += indented(note);
-  const std::string active = trace.active_parameters < trace.parameters
-                                 ? fmt::format(", {} used by this token", grouped(trace.active_parameters))
-                                 : "";
+  const std::string active =
+      trace.active_parameters < trace.parameters
+          ? fmt::format(", {} used by this token", grouped(trace.active_parameters))
+          : "";
   text +=
       fmt::format("  {} parameters{}, {} MACs = {} FLOPs per token (1 MAC = 2 FLOPs)\n\n",
                   grouped(trace.parameters), active, grouped(trace.macs), grouped(2 * trace.macs));

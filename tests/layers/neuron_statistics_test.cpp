@@ -89,6 +89,23 @@ TEST_CASE("a gated layer: zeros of act(gate) and of the product, each counted") 
   CHECK(seen({0, 2}, {1, 1}).gate_zeros() == 0);
 }
 
+TEST_CASE("swiglu_oai: the zeros of its gate do not depend on up") {
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  NeuronOptions options;
+  options.activation = Activation::swiglu_oai;
+  NeuronStatistics statistics({1, 1, 1}, Detail::full, options);
+  const std::vector<float> gate{0, 2, -1000}, up{5, -1, 3};  // (u + 1) g sigmoid(1.702 g)
+  std::vector<float> hidden(3);
+  gated_activate(options.activation, gate, up, hidden);
+  const auto row = [](const std::vector<float>& values) {
+    return ConstMatrix(values.data(), 1, 3);
+  };
+  statistics.observe({row(gate), row(up), row(hidden), 0, {}, FfnSample::kNoExpert}, workspace);
+  CHECK(statistics.gate_zeros() == 2);  // the third one underflows
+  CHECK(statistics.zeros() == 3);
+}
+
 TEST_CASE("a gated layer's fused pass shows what separate steps give, and y keeps its bits") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
