@@ -1,0 +1,20 @@
+"""Threads of the process and what the package runs on."""
+
+from typing import Any
+
+from fourfold import _core
+from fourfold.errors import ArgumentError
+
+
+def set_num_threads(count: int) -> None:
+    """Later calls compute with `count` threads; 0: FOURFOLD_NUM_THREADS, else the CPUs this
+    process may use. Results do not depend on it. Raises ArgumentError.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 1024:
+        raise ArgumentError(f"[set_num_threads] count is {count!r}, expected 0 to 1024")
+    _core.set_num_threads(count)
+
+
+def info() -> dict[str, Any]:
+    """version, isa (the instruction set in use), threads and threads_reason."""
+    return dict(_core.info())
