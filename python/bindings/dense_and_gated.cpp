@@ -1,9 +1,6 @@
 // DenseFfn and GatedFfn. Arrays: up, gate [d_ff, d_model], down [d_model, d_ff], x, y, dy, dx
 // [tokens, d_model].
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-
+#include <algorithm>
 #include <string>
 
 #include "bindings.h"
@@ -30,6 +27,10 @@ GatedWeights gated_weights(const AnyWeight& gate, const AnyWeight& up, const Any
   weights.up_bias = view(up_bias);
   weights.down_bias = view(down_bias);
   return weights;
+}
+
+void copy_values(std::span<const float> from, const BiasGrad& to) {
+  if (to) std::copy_n(from.begin(), std::min(from.size(), to->size()), to->data());
 }
 
 void bind_dense(nb::module_& module) {
@@ -66,6 +67,19 @@ void bind_dense(nb::module_& module) {
           },
           "x"_a, "saved"_a, "dy"_a, "dx"_a, "up"_a, "down"_a, "up_bias"_a.none(),
           "down_bias"_a.none());
+  layer.def(
+      "copy_weights",
+      [](const DenseLayer& self, const OutMatrix& up, const OutMatrix& down) {
+        self.ffn.copy_weights(view(up), view(down));
+      },
+      "up"_a, "down"_a);
+  layer.def(
+      "copy_biases",
+      [](const DenseLayer& self, const BiasGrad& up_bias, const BiasGrad& down_bias) {
+        copy_values(self.ffn.up_bias(), up_bias);
+        copy_values(self.ffn.down_bias(), down_bias);
+      },
+      "up_bias"_a.none(), "down_bias"_a.none());
   bind_calls<DenseLayer, DenseSaved>(layer);
 }
 
@@ -109,6 +123,20 @@ void bind_gated(nb::module_& module) {
           },
           "x"_a, "saved"_a, "dy"_a, "dx"_a, "gate"_a, "up"_a, "down"_a, "gate_bias"_a.none(),
           "up_bias"_a.none(), "down_bias"_a.none());
+  layer.def(
+      "copy_weights",
+      [](const GatedLayer& self, const OutMatrix& gate, const OutMatrix& up,
+         const OutMatrix& down) { self.ffn.copy_weights(view(gate), view(up), view(down)); },
+      "gate"_a, "up"_a, "down"_a);
+  layer.def(
+      "copy_biases",
+      [](const GatedLayer& self, const BiasGrad& gate_bias, const BiasGrad& up_bias,
+         const BiasGrad& down_bias) {
+        copy_values(self.ffn.gate_bias(), gate_bias);
+        copy_values(self.ffn.up_bias(), up_bias);
+        copy_values(self.ffn.down_bias(), down_bias);
+      },
+      "gate_bias"_a.none(), "up_bias"_a.none(), "down_bias"_a.none());
   bind_calls<GatedLayer, GatedSaved>(layer);
 }
 

@@ -1,7 +1,4 @@
 // fourfold._core: the C++ library for the Python files of the package, which are its only users.
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -50,6 +47,8 @@ NB_MODULE(_core, module) {
   using namespace fourfold::python;
   bind_errors(module);
   bind_dense_and_gated(module);
+  bind_functional(module);
+  bind_moe(module);
   module.def("info", &info);
   module.def("set_num_threads", &set_num_threads, "count"_a);
   module.def("bf16_bits", &bf16_bits, "array"_a, "owner"_a);

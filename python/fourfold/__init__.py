@@ -6,8 +6,10 @@ y, saved = layer.forward(x, save=True)
 dx, grads = layer.backward(saved, dy)   # grads.gate, grads.up, grads.down
 """
 
+from fourfold import functional
 from fourfold.errors import ArgumentError, Error, FileError
 from fourfold.ffn import DenseFFN, GatedFFN
+from fourfold.moe import MoEFFN
 from fourfold.runtime import info, set_num_threads
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "Error",
     "FileError",
     "GatedFFN",
+    "MoEFFN",
+    "functional",
     "info",
     "set_num_threads",
 ]

@@ -133,3 +133,13 @@ def read_out(value: Any, where: str, dtype: npt.DTypeLike) -> Float32 | Bits:
     if not (array.flags.c_contiguous and array.flags.aligned and array.flags.writeable):
         raise ArgumentError(f"[{where}] out must be C-contiguous and writable")
     return array
+
+
+def read_mask(value: Any, where: str) -> npt.NDArray[Any]:
+    """An array of truth values or whole numbers; 0 leaves a token out."""
+    array = _import(value, where, "mask")
+    if array.dtype.kind not in "bui":
+        raise ArgumentError(
+            f"[{where}] mask is {_describe(value)}, expected bool or integers", "unsupported"
+        )
+    return array

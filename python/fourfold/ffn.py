@@ -76,6 +76,15 @@ class SimpleFFN(Layer[SavedT]):
             self._check_same_shape(name, None if array is None else array.shape)
         self._set_core_weights(**given)
 
+    def _copy_arrays(self, dtype: Any) -> dict[str, Float32 | Bits]:
+        """What the layer computes with, by name; matrices in `dtype`, None: the layer's."""
+        values = self._zero_gradients()
+        matrices = {name: array for name, array in values.items() if array.ndim == 2}
+        self._core.copy_weights(**matrices)
+        biases = {name: values.get(name) for name in self._array_names if name.endswith("bias")}
+        self._core.copy_biases(**biases)
+        return {**values, **read_weights(self._where, dtype or self.dtype, matrices)}
+
     def _backward(self, saved: SavedT, dy: Any) -> tuple[Any, dict[str, Any]]:
         """dx and the gradients by name."""
         self._check_saved(saved)

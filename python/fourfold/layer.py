@@ -207,7 +207,7 @@ class Layer(Generic[SavedT]):
         return self.parameters_total
 
     def flops(self, tokens: int) -> int:
-        """Floating-point operations of the matrix products of a forward pass, 2 per multiply-add."""
+        """Operations of the matrix products of a forward pass, 2 per multiply-add."""
         if tokens < 0:
             raise ArgumentError(f"[{self._where}] tokens is {tokens}, expected 0 or more")
         return 2 * self._macs_per_token * int(tokens)
