@@ -26,6 +26,7 @@ PYTHON := $(BUILD)/venv/bin/python
 DEFAULT_MODEL := models/all-MiniLM-L6-v2
 CONFIGURE := cmake -S . -B "$(BUILD)" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DFOURFOLD_BUILD_CLI=ON -DFOURFOLD_BUILD_TESTS=ON
+WITH_PYTHON := -DFOURFOLD_BUILD_PYTHON=ON -DPython_EXECUTABLE="$(abspath $(PYTHON))"
 COMPILE := cmake --build "$(BUILD)" $(if $(JOBS),--parallel $(JOBS))
 export BUILD JOBS
 
@@ -39,12 +40,12 @@ help:
 
 build:
 	@tools/setup.sh build
-	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE) -DFOURFOLD_BUILD_PYTHON=OFF
 	@$(COMPILE) --target fourfold bin/fourfold
 
 all-targets:
-	@tools/setup.sh build
-	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
+	@tools/setup.sh build python
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE) $(WITH_PYTHON)
 	@$(COMPILE)
 
 model:
@@ -59,7 +60,7 @@ profile: profile-setup build $(if $(MODEL),,model)
 	  --html "$(BUILD)/profile.html"
 
 test-setup:
-	@tools/setup.sh build test
+	@tools/setup.sh build python test
 
 test: test-setup all-targets model
 	@"$(PYTHON)" tools/run_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
@@ -77,7 +78,7 @@ test-exhaustive:
 	@"$(BUILD)/bin/activation_exhaustive" all
 
 lint-setup:
-	@tools/setup.sh build lint
+	@tools/setup.sh build python lint
 
 lint: lint-setup all-targets
 	@"$(PYTHON)" tools/lint.py --build "$(BUILD)"

@@ -111,8 +111,9 @@ def main() -> int:
     build = parser.parse_args().build.resolve()
     files = files_of_project()
     cpp = [name for name in files if name.endswith(CPP)]
-    python = [name for name in files if name.endswith(".py")]
-    typed = [name for name in python if name.startswith(("tools/", "tests/python/"))]
+    python = [name for name in files if name.endswith((".py", ".pyi"))]
+    stubs_aside = [name for name in python if name.endswith(".py")]
+    typed = [n for n in stubs_aside if n.startswith(("tools/", "tests/python/", "python/"))]
     tool: list[str | Path] = [sys.executable, "-m"]
     checks: list[tuple[str, list[str | Path]]] = [
         ("clang-format", ["clang-format-14", "--dry-run", "-Werror", *cpp]),

@@ -19,6 +19,15 @@ from suite_report import SuiteReport
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_TESTS = ROOT / "tests/python"
 CONSUMER = ROOT / "tests/consumer"
+# What a user of the installed Python package does first; argv[1] is the folder it was installed to.
+PACKAGE_USE = """
+import sys, pathlib, numpy, fourfold as ff
+folder = pathlib.Path(ff.__file__).parent
+assert folder == pathlib.Path(sys.argv[1]) / "fourfold", folder
+assert (folder / "py.typed").is_file() and (folder / "functional.pyi").is_file()
+x, one = numpy.ones((2, 3), numpy.float32), numpy.eye(3, dtype=numpy.float32)
+assert numpy.array_equal(ff.DenseFFN(one, one)(x), ff.functional.gelu(x))
+"""
 
 
 def run_pytest(report: SuiteReport, build: Path, model: Path) -> None:
@@ -30,6 +39,7 @@ def run_pytest(report: SuiteReport, build: Path, model: Path) -> None:
         "FOURFOLD_BIN": str(build / "bin/fourfold"),
         "FOURFOLD_BIN_DIR": str(build / "bin"),
         "FOURFOLD_MODEL": str(model),
+        "FOURFOLD_PYTHON": str(build / "python"),
         # Tests never fetch anything.
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -78,10 +88,33 @@ def run_pytest(report: SuiteReport, build: Path, model: Path) -> None:
                 print("        " + line)
 
 
+def run_commands(
+    report: SuiteReport, name: str, commands: list[list[str | Path]], cwd: Path = ROOT
+) -> None:
+    """One test: each command must end with 0. The first that does not ends it."""
+    start = time.monotonic()
+    output, code = "", 0
+    for command in commands:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        output += f"$ {' '.join(map(str, command))}\n{done.stdout}"
+        code = done.returncode
+        if code != 0:
+            output += f"ended with {code}\n"
+            break
+    failed = 1 if code != 0 else 0
+    report.add(name, 1 - failed, failed, time.monotonic() - start, output=output)
+
+
 def run_consumer(report: SuiteReport, build: Path) -> None:
     """Installs to a folder, moves it, and lets an outside project find and use the package."""
-    start = time.monotonic()
-    output = ""
     with tempfile.TemporaryDirectory(prefix="fourfold-install-") as name:
         scratch = Path(name)
         installed, moved = scratch / "first", scratch / "moved"
@@ -92,22 +125,24 @@ def run_consumer(report: SuiteReport, build: Path) -> None:
             ["cmake", "--build", scratch / "build"],
             [scratch / "build/consumer"],
         ]
-        for command in commands:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-            output += f"$ {' '.join(map(str, command))}\n{done.stdout}"
-            if done.returncode != 0:
-                output += f"ended with {done.returncode}\n"
-                break
-    seconds = time.monotonic() - start
-    failed = 1 if done.returncode != 0 else 0
-    report.add("installed package", 1 - failed, failed, seconds, output=output)
+        run_commands(report, "installed package", commands)
+
+
+def run_pip_install(report: SuiteReport, build: Path) -> None:
+    """`pip install .` into a folder of its own, and a use of it from there.
+
+    Compiles in <build>/wheel, so that a second run has little to do, with the build packages that
+    this Python has.
+    """
+    with tempfile.TemporaryDirectory(prefix="fourfold-pip-") as name:
+        target = Path(name).resolve() / "site"
+        pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "--no-build-isolation"]
+        pip += ["--no-deps", "--no-index", "--disable-pip-version-check", "--target", target]
+        pip += [f"--config-settings=build-dir={build / 'wheel'}", ROOT]
+        use = f"import sys; sys.path.insert(0, sys.argv[1])\n{PACKAGE_USE}"
+        run_commands(
+            report, "pip install", [pip, [sys.executable, "-c", use, target]], cwd=Path(name)
+        )
 
 
 def main() -> int:
@@ -122,6 +157,7 @@ def main() -> int:
     run_suites(report, build, isas)
     run_pytest(report, build, model)
     run_consumer(report, build)
+    run_pip_install(report, build)
     return report.finish()
 
 

@@ -11,6 +11,7 @@ log=$build/setup.log
 # The one list of Debian packages.
 build_packages="g++ cmake ninja-build libsimdjson-dev libfmt-dev libcli11-dev libutf8proc-dev doctest-dev"
 model_packages="python3 python3-venv ca-certificates"
+python_packages="python3-dev"
 lint_packages="git binutils clang-format-14 clang-tidy-14"
 deep_packages="clang-14 libclang-rt-14-dev llvm-14"
 
@@ -77,6 +78,12 @@ find_python() {
   return 1
 }
 
+# Debian's Python has its headers in a package, others bring their own.
+have_headers() {
+  "${1:-/usr/bin/python3}" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' >/dev/null 2>&1
+}
+
 venv_is_ready() { [ -e "$venv/.ready" ] && "$venv/bin/python" -c '' 2>/dev/null; }
 
 make_venv() {
@@ -104,6 +111,18 @@ pip_install() {
   fi
 }
 
+# What the Python package is built with.
+install_build_packages() {
+  make_venv
+  local stamp wanted
+  stamp=$venv/.requirements-python.sha256
+  wanted=$(sha256sum <requirements-python.txt)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return 0
+  say "installing $(grep -E '^[a-z]' requirements-python.txt | tr '\n' ' ')into $venv"
+  pip_install -r requirements-python.txt
+  echo "$wanted" >"$stamp"
+}
+
 install_python_packages() {
   make_venv
   local stamp wanted
@@ -120,7 +139,7 @@ install_python_packages() {
   echo "$wanted" >"$stamp"
 }
 
-[ $# -gt 0 ] || { say "usage: tools/setup.sh build|model|test|lint|deep ..."; exit 2; }
+[ $# -gt 0 ] || { say "usage: tools/setup.sh build|python|model|test|lint|deep ..."; exit 2; }
 mkdir -p "$build" || exit 1
 : >"$log"
 # All packages at once, so that whoever must ask for them asks once.
@@ -130,17 +149,19 @@ for group in "$@"; do
     build) packages+=" $build_packages" ;;
     lint) packages+=" $lint_packages" ;;
     deep) packages+=" $deep_packages" ;;
+    python) have_headers "$(venv_is_ready && echo "$venv/bin/python" || find_python)" || packages+=" $python_packages" ;;
     model | test) ;;
-    *) say "unknown group $group; groups are build, model, test, lint, deep"; exit 2 ;;
+    *) say "unknown group $group; groups are build, python, model, test, lint, deep"; exit 2 ;;
   esac
   case $group in
-    model | test | lint) venv_is_ready || find_python >/dev/null || packages+=" $model_packages" ;;
+    python | model | test | lint) venv_is_ready || find_python >/dev/null || packages+=" $model_packages" ;;
   esac
 done
 # shellcheck disable=SC2086  # a list of words
 [ -z "$packages" ] || install_packages $packages
 for group in "$@"; do
   case $group in
+    python) install_build_packages ;;
     model) make_venv ;;
     test | lint) install_python_packages ;;
   esac

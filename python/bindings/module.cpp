@@ -45,6 +45,7 @@ void round_to_bf16_bits(const nb::ndarray<const float, nb::ndim<1>, nb::c_contig
 
 NB_MODULE(_core, module) {
   using namespace fourfold::python;
+  nb::set_leak_warnings(false);  // the package never prints, at exit neither
   bind_errors(module);
   bind_dense_and_gated(module);
   bind_functional(module);

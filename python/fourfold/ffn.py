@@ -8,7 +8,7 @@ import numpy as np
 from fourfold import _core, arrays
 from fourfold.arrays import Bits, Float32
 from fourfold.errors import ArgumentError
-from fourfold.layer import Array, Layer, Saved, SavedT, read_vector, read_weights
+from fourfold.layer import Array, Layer, Saved, SavedT, read_float32, read_weights
 
 Given = dict[str, Float32 | Bits | None]
 
@@ -57,7 +57,7 @@ class SimpleFFN(Layer[SavedT]):
         given: Given = {**weights}
         for name, bias in biases.items():
             length = d_model if name == "down_bias" else d_ff
-            given[name] = read_vector(self._where, name, bias, length)
+            given[name] = None if bias is None else read_float32(self._where, name, bias, length)
         return given
 
     def _build(self, core_type: Any, given: Given, activation: str) -> None:

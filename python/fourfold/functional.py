@@ -29,7 +29,7 @@ def glu_backward(
 
 
 def _read(where: str, values: dict[str, Any]) -> list[Float32]:
-    given = []
+    given: list[Float32] = []
     for name, value in values.items():
         if getattr(value, "requires_grad", False) is True:
             raise ArgumentError(

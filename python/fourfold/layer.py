@@ -234,10 +234,8 @@ def read_weights(where: str, dtype: Any, given: dict[str, Any]) -> dict[str, Flo
     return result
 
 
-def read_vector(where: str, name: str, value: Any, *shape: int) -> Float32 | None:
-    """A bias of that shape; bfloat16 is widened. None stays None."""
-    if value is None:
-        return None
+def read_float32(where: str, name: str, value: Any, *shape: int) -> Float32:
+    """An array of that shape; bfloat16 is widened."""
     array = arrays.to_float32(arrays.read(detached(value), where, name, bf16=True))
     arrays.check_shape(where, name, array, *shape)
     return array

@@ -15,7 +15,7 @@ from fourfold import _core, arrays
 from fourfold.arrays import Bits, Float32
 from fourfold.errors import ArgumentError
 from fourfold.ffn import DenseFFN, DenseGrads, GatedFFN, GatedGrads
-from fourfold.layer import Array, Layer, Saved, read_vector, read_weights
+from fourfold.layer import Array, Layer, Saved, read_float32, read_weights
 
 _WHERE = "moe_ffn"
 Given = dict[str, Float32 | Bits]
@@ -143,8 +143,8 @@ class MoEFFN(Layer[MoESaved]):
         biases = {"gate_bias": gate_bias, "up_bias": up_bias, "down_bias": down_bias}
         given = _read(router, matrices, biases, router_bias, selection_bias, dtype)
         given |= _read_shared(shared, shared_gate, given["router"].shape[1], dtype)
-        check_name("activation", activation)
-        check_name("scoring", scoring)
+        _check_name("activation", activation)
+        _check_name("scoring", scoring)
         capacity = None if capacity_factor is None else _real("capacity_factor", capacity_factor)
         self._shared_activation = "" if shared is None else shared.activation
         self._shared_dtype = None if shared is None else (dtype or shared.dtype)
@@ -309,17 +309,17 @@ def _read(
     for name, array in given.items():
         last = (d_model, d_ff) if name == "down" else (d_ff, d_model)
         arrays.check_shape(_WHERE, name, array, n_experts, *last)
-    given["router"] = read_vector(_WHERE, "router", router, n_experts, d_model)
+    given["router"] = _vector("router", router, n_experts, d_model)
     for name, bias in biases.items():
         if bias is None:
             continue
         if name == "gate_bias" and "gate" not in given:
             raise ArgumentError(f"[{_WHERE}] gate_bias is given, but gate is None: dense experts")
         length = d_model if name == "down_bias" else d_ff
-        given[name] = read_vector(_WHERE, name, bias, n_experts, length)
+        given[name] = _vector(name, bias, n_experts, length)
     for name, bias in {"router_bias": router_bias, "selection_bias": selection_bias}.items():
         if bias is not None:
-            given[name] = read_vector(_WHERE, name, bias, n_experts)
+            given[name] = _vector(name, bias, n_experts)
     return given
 
 
@@ -338,11 +338,15 @@ def _read_shared(shared: Any, shared_gate: Any, d_model: int, dtype: Any) -> Giv
         )
     given = {f"shared.{name}": array for name, array in shared._copy_arrays(dtype).items()}
     if shared_gate is not None:
-        given["shared_gate"] = read_vector(_WHERE, "shared_gate", shared_gate, d_model)
+        given["shared_gate"] = _vector("shared_gate", shared_gate, d_model)
     return given
 
 
-def check_name(what: str, value: Any) -> None:
+def _vector(name: str, value: Any, *shape: int) -> Float32:
+    return read_float32(_WHERE, name, value, *shape)
+
+
+def _check_name(what: str, value: Any) -> None:
     if not isinstance(value, str):
         raise ArgumentError(f"[{_WHERE}] {what} is a {type(value).__name__}, expected a name")
 

@@ -1,11 +1,12 @@
-"""Where the Python tests find the command line tool and the test model.
+"""Where the Python tests find the command line tool, the Python package and the test model.
 
-`make test` sets FOURFOLD_BIN, FOURFOLD_BIN_DIR and FOURFOLD_MODEL; run by hand, pytest uses build/
-and models/.
+`make test` sets FOURFOLD_BIN, FOURFOLD_BIN_DIR, FOURFOLD_MODEL and FOURFOLD_PYTHON (the folder that
+holds the package fourfold); run by hand, pytest uses build/ and models/.
 """
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ os.environ.setdefault("FOURFOLD_BIN", str(ROOT / "build/bin/fourfold"))
 os.environ.setdefault("FOURFOLD_BIN_DIR", str(ROOT / "build/bin"))
 os.environ.setdefault("FOURFOLD_MODEL", str(ROOT / "models/all-MiniLM-L6-v2"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("FOURFOLD_PYTHON", str(ROOT / "build/python"))
+sys.path.insert(0, os.environ["FOURFOLD_PYTHON"])
 
 Completed = subprocess.CompletedProcess[str]
 
