@@ -19,7 +19,7 @@ from suite_report import SuiteReport
 
 ROOT = Path(__file__).resolve().parent.parent
 CPP = (".cpp", ".h")
-TIDY_FOLDERS = ("src/", "apps/")
+TIDY_FOLDERS = ("src/", "apps/", "python/")
 
 
 def run(command: list[str | Path]) -> tuple[int, str]:
@@ -112,8 +112,9 @@ def main() -> int:
     files = files_of_project()
     cpp = [name for name in files if name.endswith(CPP)]
     python = [name for name in files if name.endswith((".py", ".pyi"))]
-    stubs_aside = [name for name in python if name.endswith(".py")]
-    typed = [n for n in stubs_aside if n.startswith(("tools/", "tests/python/", "python/"))]
+    # Where there is a stub, it is what users' tools see.
+    shown = [name for name in python if name + "i" not in python]
+    typed = [name for name in shown if name.startswith(("tools/", "tests/python/", "python/"))]
     tool: list[str | Path] = [sys.executable, "-m"]
     checks: list[tuple[str, list[str | Path]]] = [
         ("clang-format", ["clang-format-14", "--dry-run", "-Werror", *cpp]),

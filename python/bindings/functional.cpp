@@ -8,12 +8,8 @@ namespace {
 
 using namespace nb::literals;
 
-std::span<const float> flat(const InVector &array) {
-  return {array.data(), array.shape(0)};
-}
-std::span<float> flat(const OutVector &array) {
-  return {array.data(), array.shape(0)};
-}
+std::span<const float> flat(const InVector &array) { return {array.data(), array.shape(0)}; }
+std::span<float> flat(const OutVector &array) { return {array.data(), array.shape(0)}; }
 
 // The library's printed names, and whether each is for gated layers alone.
 nb::list activations() {
@@ -21,13 +17,12 @@ nb::list activations() {
   for (int i = 0;; ++i) {
     const auto activation = static_cast<Activation>(i);
     const std::string_view name = activation_name(activation);
-    if (name == "unknown")
-      return result;
+    if (name == "unknown") return result;
     result.append(nb::make_tuple(name, is_gated_only(activation)));
   }
 }
 
-} // namespace
+}  // namespace
 
 void bind_functional(nb::module_ &module) {
   module.def("activations", &activations);
@@ -40,29 +35,27 @@ void bind_functional(nb::module_ &module) {
       "name"_a, "x"_a, "y"_a);
   module.def(
       "activate_backward",
-      [](const std::string &name, const InVector &x, const InVector &dy,
-         const OutVector &dx) {
+      [](const std::string &name, const InVector &x, const InVector &dy, const OutVector &dx) {
         const nb::gil_scoped_release released;
         activate_backward(parse_activation(name), flat(x), flat(dy), flat(dx));
       },
       "name"_a, "x"_a, "dy"_a, "dx"_a);
   module.def(
       "gated_activate",
-      [](const std::string &name, const InVector &gate, const InVector &up,
-         const OutVector &h) {
+      [](const std::string &name, const InVector &gate, const InVector &up, const OutVector &h) {
         const nb::gil_scoped_release released;
         gated_activate(parse_activation(name), flat(gate), flat(up), flat(h));
       },
       "name"_a, "gate"_a, "up"_a, "h"_a);
   module.def(
       "gated_activate_backward",
-      [](const std::string &name, const InVector &gate, const InVector &up,
-         const InVector &dh, const OutVector &dgate, const OutVector &dup) {
+      [](const std::string &name, const InVector &gate, const InVector &up, const InVector &dh,
+         const OutVector &dgate, const OutVector &dup) {
         const nb::gil_scoped_release released;
-        gated_activate_backward(parse_activation(name), flat(gate), flat(up),
-                                flat(dh), flat(dgate), flat(dup));
+        gated_activate_backward(parse_activation(name), flat(gate), flat(up), flat(dh), flat(dgate),
+                                flat(dup));
       },
       "name"_a, "gate"_a, "up"_a, "dh"_a, "dgate"_a, "dup"_a);
 }
 
-} // namespace fourfold::python
+}  // namespace fourfold::python
