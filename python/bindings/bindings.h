@@ -8,12 +8,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <utility>
 
+#include "call_gate.h"
 #include "fourfold/ffn.h"
 #include "shared_runtime.h"
 
@@ -61,35 +60,39 @@ inline Weight weight_view(const AnyWeight& array, std::size_t index = 0) {
   return ConstBf16Matrix(static_cast<const Bf16*>(array.data()) + first, rows, cols);
 }
 
-// A layer and who may use it: calls share it, whoever changes it has it alone. The lock is taken
-// without the GIL.
+// A layer and the calls that use it, which compute without the GIL.
 template <class Ffn>
 struct SharedLayer {
   Ffn ffn;
-  std::shared_mutex lock;
+  CallGate gate;
 
   explicit SharedLayer(Ffn&& layer) : ffn(std::move(layer)) {}
 
+  // call(workspace) beside other such calls.
   template <class Call>
   void compute(Call&& call) {
-    const Lease lease;
-    const nb::gil_scoped_release released;
-    const std::shared_lock shared(lock);
-    call(lease.workspace());
+    run(call, false);
   }
 
+  // call(workspace) while nobody else uses the layer.
   template <class Call>
   void change(Call&& call) {
-    const Lease lease;
-    const nb::gil_scoped_release released;
-    const std::unique_lock alone(lock);
-    call(lease.workspace());
+    run(call, true);
   }
 
   void pack_backward() {
     change([this](Workspace&) {
       if (!ffn.has_backward()) ffn.pack_backward();
     });
+  }
+
+ private:
+  template <class Call>
+  void run(Call& call, bool alone) {
+    const Lease lease;
+    const CallGate::Pass pass(gate, alone);
+    const nb::gil_scoped_release released;
+    call(lease.workspace());
   }
 };
 

@@ -69,8 +69,8 @@ void bind_dense(nb::module_& module) {
           "down_bias"_a.none());
   layer.def(
       "copy_weights",
-      [](const DenseLayer& self, const OutMatrix& up, const OutMatrix& down) {
-        self.ffn.copy_weights(view(up), view(down));
+      [](DenseLayer& self, const OutMatrix& up, const OutMatrix& down) {
+        self.compute([&](Workspace&) { self.ffn.copy_weights(view(up), view(down)); });
       },
       "up"_a, "down"_a);
   layer.def(
@@ -125,8 +125,9 @@ void bind_gated(nb::module_& module) {
           "up_bias"_a.none(), "down_bias"_a.none());
   layer.def(
       "copy_weights",
-      [](const GatedLayer& self, const OutMatrix& gate, const OutMatrix& up,
-         const OutMatrix& down) { self.ffn.copy_weights(view(gate), view(up), view(down)); },
+      [](GatedLayer& self, const OutMatrix& gate, const OutMatrix& up, const OutMatrix& down) {
+        self.compute([&](Workspace&) { self.ffn.copy_weights(view(gate), view(up), view(down)); });
+      },
       "gate"_a, "up"_a, "down"_a);
   layer.def(
       "copy_biases",

@@ -5,7 +5,6 @@ Expected values are float64 loops of NumPy; other layouts of the same values mus
 
 import ast
 import gc
-import math
 import os
 import pickle
 import subprocess
@@ -390,27 +389,6 @@ def test_skipping_zeros_changes_no_bit(dense: ff.DenseFFN) -> None:
     assert dense.skip_zeros is False
     dense.skip_zeros = True
     assert dense.skip_zeros is True and np.array_equal(dense(X), y)
-
-
-# Activations
-
-
-def test_functions_keep_the_shape() -> None:
-    for shape in ((), (0,), (5,), (2, 3, 4), (2, 0, 3)):
-        x = np.asarray(values(41, *shape))
-        y = ff.functional.relu(x)
-        assert y.shape == shape and np.array_equal(y, np.maximum(x, 0))
-    strided = values(42, 4, 6)[::-2, ::3]
-    assert np.array_equal(ff.functional.relu(strided), np.maximum(strided, 0))
-    assert isinstance(ff.functional.silu(torch.ones(2)), torch.Tensor)
-    with pytest.raises(ff.ArgumentError, match=r"\[gelu\] x is an array of float64"):
-        ff.functional.gelu(np.ones(3))
-
-
-def test_gelu_is_the_one_with_erf() -> None:
-    x = values(43, 17)
-    expected = np.array([v * 0.5 * math.erfc(-v / math.sqrt(2)) for v in x.tolist()])
-    assert np.all(np.abs(ff.functional.gelu(x) - expected) <= 2 * EPS * np.abs(expected))
 
 
 # Errors

@@ -191,7 +191,7 @@ def test_one_warning_when_the_router_cannot_learn() -> None:
 
 def test_set_weights_computes_with_the_new_values() -> None:
     layer = full_layer()
-    shared = ff.DenseFFN(2 * SHARED[0], *SHARED[1:], None, "relu")
+    shared = ff.DenseFFN(2 * SHARED[0], SHARED[1], SHARED[2], None, "relu")
     new = {**BIASES, "shared": shared, "shared_gate": -SHARED_GATE}
     layer.set_weights(-ROUTER, UP, GATE, -DOWN, **new)
     assert np.array_equal(layer(X), ff.MoEFFN(-ROUTER, UP, GATE, -DOWN, **new)(X))
