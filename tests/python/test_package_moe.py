@@ -43,7 +43,7 @@ X = values(14, 3, 2, D_MODEL)
 
 
 def full_layer(**options: Any) -> ff.MoEFFN:
-    shared = ff.DenseFFN(*SHARED, None, "relu")
+    shared = ff.DenseFFN(SHARED[0], SHARED[1], SHARED[2], None, "relu")
     given = {**BIASES, "shared": shared, "shared_gate": SHARED_GATE, **options}
     return ff.MoEFFN(ROUTER, GATE, UP, DOWN, **given)
 
@@ -130,7 +130,7 @@ def test_facts_about_layers() -> None:
 
 
 def test_the_shared_expert_is_a_copy() -> None:
-    shared = ff.DenseFFN(*SHARED, None, "relu")
+    shared = ff.DenseFFN(SHARED[0], SHARED[1], SHARED[2], None, "relu")
     layer = full_layer(shared=shared)
     y = layer(X)
     shared.set_weights(SHARED[0], 0 * SHARED[1], SHARED[2])
