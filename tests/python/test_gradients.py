@@ -18,6 +18,9 @@ from ffn_cases import BF16_CASES, CASES, Case
 from float32_bound import assert_close, bounded, value_of
 
 FOLDER = Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parents[1] / "tools"))
+from ctest_suites import detected_isas  # noqa: E402
+
 DIRECTIONS = 20
 STEP = 1e-5
 
@@ -92,9 +95,7 @@ def wanted_isas() -> list[str]:
     """Every instruction set of this CPU; FOURFOLD_TEST_ISAS (a,b) narrows it."""
     if "FOURFOLD_TEST_ISAS" in os.environ:
         return os.environ["FOURFOLD_TEST_ISAS"].split(",")
-    import fourfold as ff
-
-    return [str(isa) for isa in ff.info()["isa"]["detected"]]
+    return detected_isas(Path(os.environ["FOURFOLD_BIN"]))
 
 
 @pytest.fixture(scope="session", params=wanted_isas())
