@@ -65,7 +65,7 @@ def moe_option_cases() -> list[Case]:
             name = f"{scoring}-{'renormalized' if renormalize else 'raw'}"
             router = {"scoring": scoring, "renormalize": renormalize, "scaling": 2.5}
             cases.append(_moe(name, router=router))
-        every = {"router_bias": True, "selection_bias": True}
+        every: dict[str, Any] = {"router_bias": True, "selection_bias": True}
         losses = {"load_balance": 0.3, "z_loss": 0.2, "mask": _mask()}
         cases.append(_moe(f"{scoring}-biases", router={"scoring": scoring}, **every))
         cases.append(_moe(f"{scoring}-losses", router={"scoring": scoring}, losses=losses, **every))
@@ -268,7 +268,7 @@ def reference_loss(case: Case, weights: dict[str, Array], x: Array, dy: Array) -
 
 def make_layer(ff: Any, case: Case, inputs: Inputs) -> Any:
     """The layer of the Python package with the case's arrays and options."""
-    weights = {name: value for name, value in inputs.weights.items() if "shared" not in name}
+    weights: dict[str, Any] = {n: w for n, w in inputs.weights.items() if "shared" not in n}
     common: dict[str, Any] = {"activation": case.activation, "dtype": case.dtype}
     if case.kind == "dense":
         return ff.DenseFFN(**weights, **common)
@@ -329,7 +329,7 @@ def main() -> None:
 
     # A router of top_k 1 that renormalises gets no gradient from the task, and says so.
     warnings.simplefilter("ignore")
-    results: dict[str, Array] = {}
+    results: dict[str, Any] = {}
     for case in [*CASES, *BF16_CASES]:
         for name, value in run_library(ff, case).items():
             results[f"{case.name}/{name}"] = np.asarray(value)

@@ -161,8 +161,7 @@ def round_to_bf16(x: Number) -> Number:
 
 
 def assert_close(name: str, got: Any, want: Number, norm: float | None = 1e-5) -> None:
-    """Every element within 4 times its bound (4: the library may accumulate several of our sums in
-    one accumulator), and the whole tensor within norm * ||want||."""
+    """Every element within its bound, and the whole tensor within norm * ||want||."""
     wanted = bounded(want)
     got64 = np.asarray(got, dtype=np.float64)
     assert got64.shape == wanted.shape, f"{name} is {got64.shape}, expected {wanted.shape}"
@@ -171,11 +170,11 @@ def assert_close(name: str, got: Any, want: Number, norm: float | None = 1e-5) -
         return
     difference = np.abs(got64 - wanted.value)
     # Below 2^-126 float32 has a fixed spacing.
-    excess = difference - (4 * wanted.error + 2.0**-140)
+    excess = difference - (wanted.error + 2.0**-140)
     worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
     assert excess[worst] <= 0, (
         f"{name}{list(map(int, worst))} is {got64[worst]:.9g}, expected {wanted.value[worst]:.9g} "
-        f"within {4 * wanted.error[worst]:.3g}; {int((excess > 0).sum())} of {excess.size} are off"
+        f"within {wanted.error[worst]:.3g}; {int((excess > 0).sum())} of {excess.size} are off"
     )
     if norm is not None:
         size = float(np.linalg.norm(wanted.value))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from float32_bound import Array, Number, apply
+from float32_bound import Array, Number, apply, value_of
 
 Function = Callable[[Array], Array]
 
@@ -169,7 +169,7 @@ def glu_backward(name: str, gate: Number, up: Number, dh: Number) -> tuple[Numbe
 
 
 def _inside(x: Number, low: float) -> Array:
-    v = getattr(x, "value", x)
+    v = value_of(x)
     return ((v >= low) & (v <= LIMIT)).astype(np.float64)
 
 

@@ -273,7 +273,7 @@ def _shared_backward(
         store,
         opened,
     )
-    if opened is not None:
+    if dopened is not None:
         dlogit = dopened.reshape(rows.shape[0], 1) * opened * sigmoid(-saved.shared_logits)
         grads["shared_gate"] = (dlogit.T @ rows).reshape(rows.shape[1])
         dx = dx + dlogit @ weights["shared_gate"].reshape(1, rows.shape[1])

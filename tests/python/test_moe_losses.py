@@ -1,5 +1,7 @@
 """Load, load-balance loss and z-loss of a router: known values, and who counts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from constant_experts import constant_moe
@@ -13,7 +15,7 @@ def one_hot_logits(experts: list[int], n_experts: int) -> np.ndarray:
     return logits
 
 
-def losses(logits: np.ndarray, mask: np.ndarray | None = None, **options: object) -> dict:
+def losses(logits: np.ndarray, mask: np.ndarray | None = None, **options: Any) -> dict[str, float]:
     layer, x = constant_moe(logits, np.ones(logits.shape[1]), **{"top_k": 1, **options})
     return layer.router_losses(layer.forward(x, save=True)[1], mask)
 

@@ -92,7 +92,13 @@ def expert_names(grads: Any) -> dict[str, Array]:
 
 
 def test_llama_mlp() -> None:
-    config = llama.LlamaConfig(hidden_size=D_MODEL, intermediate_size=D_FF, mlp_bias=True)
+    config = llama.LlamaConfig(
+        hidden_size=D_MODEL,
+        intermediate_size=D_FF,
+        mlp_bias=True,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+    )
     module = filled(llama.LlamaMLP(config))
     layer = ff.GatedFFN(
         *(array(p.weight) for p in (module.gate_proj, module.up_proj, module.down_proj)),
