@@ -210,6 +210,7 @@ void drop_beyond_capacity(const Routing& routing, RoutingResult& result) {
   for (std::size_t choice = 0; choice < result.top_k; ++choice)
     for (std::size_t token = 0; token < result.tokens; ++token) {
       const std::size_t pair = token * result.top_k + choice;
+      if (std::isnan(result.weights[pair])) continue;  // a dropped pair would hide its NaN
       std::size_t& count = taken[result.experts[pair]];
       if (static_cast<double>(count) < capacity) {
         ++count;
