@@ -66,7 +66,7 @@ test: test-setup all-targets model
 	@"$(PYTHON)" tools/run_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
 
 test-deep-setup:
-	@tools/setup.sh build model deep
+	@tools/setup.sh build python model test deep
 
 test-deep: test-deep-setup model
 	@"$(PYTHON)" tools/run_deep_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"

@@ -2,11 +2,13 @@
 """Builds the tests under clang's sanitizers and runs them, mutated files and fuzz targets.
 
 <build>/asan: address and undefined behaviour, all suites. <build>/tsan: data races, platform and
-layers. Ends with the line `N passed, N failed`; the counts also go to <build>/deep_counts.json.
+layers. <build> itself: wrong gradients are planted, and the gradient tests must notice. Ends with
+the line `N passed, N failed`; the counts also go to <build>/deep_counts.json.
 """
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from suite_report import SuiteReport, doctest_counts
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "tests/fuzz"
+MUTANTS = ROOT / "tests/mutation/gradient_mutants.py"
 FUZZ_SECONDS = 60
 TSAN_SUITES = ("platform", "layers")
 SANITIZER_ENV = {
@@ -118,6 +121,28 @@ def run_fuzz_targets(report: SuiteReport, folder: Path) -> None:
         report.add(f"asan {program.name}", 1 - failed, failed, seconds, note=note, output=output)
 
 
+def run_gradient_mutants(report: SuiteReport, build: Path) -> None:
+    """In the optimised build: its objects are linked with one changed one at a time."""
+    name = "gradient mutants"
+    configure: list[str | Path] = ["cmake", "-S", ROOT, "-B", build, "-G", "Ninja"]
+    configure += ["-DCMAKE_BUILD_TYPE=Release", "-DFOURFOLD_BUILD_PYTHON=ON"]
+    configure += [f"-DPython_EXECUTABLE={sys.executable}"]
+    compile_: list[str | Path] = ["cmake", "--build", build, "--target", "fourfold_python"]
+    if os.environ.get("JOBS"):
+        compile_ += ["--parallel", os.environ["JOBS"]]
+    for command in (configure, compile_):
+        code, output, seconds = run(command, 1500)
+        if code != 0:
+            report.add(f"{name} build", 0, 1, seconds, output=output)
+            return
+    code, output, seconds = run([sys.executable, MUTANTS, "--build", build], 900)
+    counts = re.search(r"^(\d+) passed, (\d+) failed$", output, re.MULTILINE)
+    passed, failed = (int(counts[1]), int(counts[2])) if counts else (0, 1)
+    if code != 0 and failed == 0:
+        failed = 1
+    report.add(name, passed, failed, seconds, output=output)
+
+
 def fixed_addresses() -> list[str]:
     """clang 14's thread sanitizer cannot start under some kernels' address randomisation."""
     prefix = ["setarch", os.uname().machine, "-R"]
@@ -151,6 +176,7 @@ def main() -> int:
             prefix=fixed_addresses(),
             wanted=lambda name: name.split(".")[0] in TSAN_SUITES,
         )
+    run_gradient_mutants(report, build)
     return report.finish()
 
 
