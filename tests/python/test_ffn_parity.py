@@ -7,6 +7,7 @@ import ffn_cases
 import fourfold as ff
 import numpy as np
 import pytest
+import reference_activations as reference
 import torch
 import torch_ffn
 from ffn_cases import CASES, Case, Inputs
@@ -78,6 +79,43 @@ def test_as_exact_as_pytorch_in_float32(case: Case) -> None:
     for name, grad in exact.items():
         ours, theirs = distance(found[f"d.{name}"], grad), distance(peer[name], grad)
         assert ours <= 4 * theirs + 1e-7, name
+
+
+def sample(seed: int, count: int = 1009) -> Bounded:
+    """From -12 to 12, and no value where a derivative jumps."""
+    values = np.random.default_rng(seed).uniform(-12, 12, count).astype(np.float32)
+    return Bounded(values[np.abs(np.abs(values) % 1) > 1e-4])
+
+
+@pytest.mark.parametrize("name", reference.ACTIVATIONS)
+def test_functional_activations(name: str) -> None:
+    x, dy = sample(1), Bounded(np.float32(1.7))
+    act = reference.ACTIVATIONS[name]
+    given = x.value.astype(np.float32)
+    assert_close(name, getattr(ff.functional, name)(given), act.value(x))
+    dx = getattr(ff.functional, f"{name}_backward")(given, np.full_like(given, 1.7))
+    assert_close(f"{name}_backward", dx, act.slope(x) * dy)
+
+
+@pytest.mark.parametrize("name", ffn_cases.ALL)
+def test_functional_gated_forms(name: str) -> None:
+    gate, up, dh = (Bounded(sample(seed).value[:900]) for seed in (2, 3, 4))
+    given = [v.value.astype(np.float32) for v in (gate, up, dh)]
+    h = reference.glu(name, gate, up)
+    pair = reference.glu_backward(name, gate, up, dh)
+    assert_close("h", ff.functional.glu(*given[:2], name), h)
+    if name in reference.GATED_ONLY:
+        assert_close("h", getattr(ff.functional, name)(*given[:2]), h)
+        found = getattr(ff.functional, f"{name}_backward")(*given)
+    else:
+        found = ff.functional.glu_backward(*given, name)
+    for what, got, want in zip(("dgate", "dup"), found, pair, strict=True):
+        assert_close(what, got, want)
+
+
+def test_the_reference_knows_every_activation() -> None:
+    names = {n for n in ff.functional.__all__ if not n.endswith("_backward") and n != "glu"}
+    assert names == set(ffn_cases.ALL)
 
 
 @pytest.mark.parametrize("kind", ["dense", "gated", "moe"])
