@@ -1,37 +1,6 @@
-// Row kernels: LayerNorm, softmax, addition. One routine per row, so a row's bits depend on its
+// Row kernels: norms, softmax, sums of rows. One routine per row, so a row's bits depend on its
 // length only. Include inside an anonymous namespace, after activation.inl.h.
-
-// The mean is taken twice: the second pass adds the mean of what the first one missed, so values of
-// 1e7 with a spread of 1 keep their spread and a constant row gives exactly beta. E[x^2] - E[x]^2
-// is never formed.
-template <class V>
-void layer_norm(const float* x, const float* gamma, const float* beta, float* y, std::size_t n,
-                float eps) {
-  const auto total = [&](auto term) {
-    V acc = V::set(0.0F);
-    std::size_t i = 0;
-    for (; i + V::kLanes <= n; i += V::kLanes) acc = acc + term(V::load(x + i));
-    if (i < n) acc = acc + term(V::load_part(x + i, n - i)).keep(n - i, 0.0F);
-    return sum(acc);
-  };
-  const float count = static_cast<float>(n);
-  const V rough = V::set(total([](V v) { return v; }) / count);
-  const V missed = V::set(total([&](V v) { return v - rough; }) / count);
-  const auto centred = [&](V v) { return (v - rough) - missed; };
-  const float variance = total([&](V v) { return centred(v) * centred(v); }) / count;
-  const float spread = variance + eps;
-  // A constant row with eps = 0 has no spread: it becomes beta, not 0 * inf.
-  const V scale = V::set(spread == 0.0F ? 0.0F : 1.0F / __builtin_sqrtf(spread));
-  const auto finish = [&](V v, V g, V b) { return fma(centred(v) * scale, g, b); };
-  std::size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes)
-    finish(V::load(x + i), V::load(gamma + i), V::load(beta + i)).store(y + i);
-  if (i < n) {
-    const std::size_t rest = n - i;
-    finish(V::load_part(x + i, rest), V::load_part(gamma + i, rest), V::load_part(beta + i, rest))
-        .store_part(y + i, rest);
-  }
-}
+#include "kernels/generic/rows_norm.inl.h"
 
 // Largest value first, so exp never overflows; a NaN reaches every value through the sum.
 template <class V>
@@ -64,13 +33,60 @@ void softmax(float* x, std::size_t n, float scale) {
 }
 
 template <class V>
+void softmax_backward(const float* p, float* dp, std::size_t n, float scale) {
+  const V mean = V::set(row_total<V>(n, [&](auto load) { return load(p) * load(dp); }));
+  const V factor = V::set(scale);
+  write_row<V>(dp, n, [&](auto load) { return load(p) * (load(dp) - mean) * factor; });
+}
+
+// a * b + c; plain code multiplies, then adds, like its matrix product.
+template <class V>
+inline V multiply_add(V a, V b, V c) {
+  if constexpr (V::kLanes == 1) return a * b + c;
+  return fma(a, b, c);
+}
+
+// Four vectors of sums at a time stay in registers over all rows.
+template <class V>
+void weighted_rows(const float* weights, std::size_t stride, const float* rows, std::size_t count,
+                   float* sums) {
+  constexpr std::size_t kLanes = V::kLanes;
+  for (std::size_t column = 0; column < kPanel; column += 4 * kLanes) {
+    float* to = sums + column;
+    V a = V::load(to), b = V::load(to + kLanes), c = V::load(to + 2 * kLanes),
+      d = V::load(to + 3 * kLanes);
+    for (std::size_t k = 0; k < count; ++k) {
+      const V weight = V::set(weights[k * stride]);
+      const float* row = rows + k * kPanel + column;
+      a = multiply_add(weight, V::load(row), a);
+      b = multiply_add(weight, V::load(row + kLanes), b);
+      c = multiply_add(weight, V::load(row + 2 * kLanes), c);
+      d = multiply_add(weight, V::load(row + 3 * kLanes), d);
+    }
+    a.store(to);
+    b.store(to + kLanes);
+    c.store(to + 2 * kLanes);
+    d.store(to + 3 * kLanes);
+  }
+}
+
+template <class V>
 void add_row(const float* x, float* y, std::size_t n) {
-  std::size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) (V::load(y + i) + V::load(x + i)).store(y + i);
-  if (i < n) (V::load_part(y + i, n - i) + V::load_part(x + i, n - i)).store_part(y + i, n - i);
+  write_row<V>(y, n, [&](auto load) { return load(y) + load(x); });
 }
 
 template <class V>
 constexpr RowKernels make_row_kernels() {
-  return {layer_norm<V>, softmax<V>, add_row<V>};
+  return {layer_norm<V>,
+          layer_norm_statistics<V>,
+          norm_backward<V, true>,
+          {rms_norm<V, Rounding::none>, rms_norm<V, Rounding::before_gamma>,
+           rms_norm<V, Rounding::after_gamma>},
+          rms_norm_statistics<V>,
+          norm_backward<V, false>,
+          norm_gamma<V>,
+          softmax<V>,
+          softmax_backward<V>,
+          weighted_rows<V>,
+          add_row<V>};
 }
