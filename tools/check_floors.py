@@ -19,18 +19,21 @@ ASIDE_SEEN_FROM = RANK["models"]
 PUBLIC_HEADERS = {
     "activation.h": "base",
     "attention.h": "layers",
-    "encoder_block.h": "layers",
+    "embedding.h": "layers",
     "error.h": "base",
     "dtype.h": "base",
     "ffn.h": "layers",
     "ffn_counts.h": "layers",
     "fourfold.h": "lab",
     "matrix.h": "base",
+    "norm.h": "ops",
+    "position.h": "ops",
     "profile.h": "tools",
     "router.h": "base",
     "runtime.h": "platform",
     "tools.h": "tools",
     "trace.h": "tools",
+    "transformer_block.h": "layers",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(fourfold/[^>]+)>)')
 SOURCES = {".h", ".cpp"}

@@ -83,11 +83,11 @@ BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& co
   const auto norm = [&](const std::string& gamma, const std::string& beta) {
     return LayerNorm(read(file, gamma), read(file, beta), config.norm_eps);
   };
+  const auto table = [&](const std::string& name) { return Embedding(read(file, name), d); };
 
-  BertEncoder model(config, norm(names.embedding_norm("weight"), names.embedding_norm("bias")));
-  model.words_ = read(file, names.word_embedding());
-  model.positions_ = read(file, names.position_embedding());
-  model.types_ = read(file, names.type_embedding());
+  BertEncoder model(config, table(names.word_embedding()), table(names.position_embedding()),
+                    table(names.type_embedding()),
+                    norm(names.embedding_norm("weight"), names.embedding_norm("bias")));
   for (std::size_t i = 0; i < config.n_layers; ++i) {
     const auto weight = [&](std::string_view which) {
       return read(file, names.attention(i, which, "weight"));
@@ -109,9 +109,10 @@ BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& co
     DenseFfn ffn({view(up, f), view(down, d), up_bias, down_bias}, config.activation);
     model.down_energy_.push_back(column_energy(view(down, d)));
     model.blocks_.emplace_back(
-        std::move(attention),
-        norm(names.attention_norm(i, "weight"), names.attention_norm(i, "bias")), std::move(ffn),
-        norm(names.ffn_norm(i, "weight"), names.ffn_norm(i, "bias")));
+        BlockOrder::post_norm,
+        BlockParts{std::move(attention),
+                   norm(names.attention_norm(i, "weight"), names.attention_norm(i, "bias")),
+                   std::move(ffn), norm(names.ffn_norm(i, "weight"), names.ffn_norm(i, "bias"))});
   }
   return model;
 }
@@ -140,15 +141,13 @@ void BertEncoder::embed(std::span<const std::int32_t> ids,
     FOURFOLD_CHECK(id >= 0 && static_cast<std::uint64_t>(id) < config_.vocab_size, invalid_argument,
                    "token id " + std::to_string(id) + " is outside the vocabulary of " +
                        std::to_string(config_.vocab_size));
-  std::size_t row = 0;
-  for (const std::size_t length : sequence_lengths) {
-    for (std::size_t position = 0; position < length; ++position, ++row) {
-      const float* word = words_.data() + static_cast<std::size_t>(ids[row]) * d;
-      const float* place = positions_.data() + position * d;
-      const auto out = hidden.row(row);
-      for (std::size_t i = 0; i < d; ++i) out[i] = word[i] + types_[i] + place[i];
-    }
-  }
+  std::vector<std::int32_t> positions;
+  for (const std::size_t length : sequence_lengths)
+    for (std::size_t position = 0; position < length; ++position)
+      positions.push_back(static_cast<std::int32_t>(position));
+  words_.forward(ids, hidden, workspace);
+  types_.forward_add(std::vector<std::int32_t>(ids.size()), hidden, workspace);
+  positions_.forward_add(positions, hidden, workspace);
   embedding_norm_.forward(hidden, hidden, workspace);
 }
 
@@ -170,7 +169,7 @@ void BertEncoder::forward(std::span<const std::int32_t> ids,
 std::uint64_t BertEncoder::packed_bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& block : blocks_)
-    bytes += block.attention().packed_bytes() + block.ffn().packed_bytes();
+    bytes += block.attention().packed_bytes() + fourfold::packed_bytes(block.ffn());
   return bytes;
 }
 

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "formats/safetensors.h"
-#include "fourfold/encoder_block.h"
+#include "fourfold/embedding.h"
+#include "fourfold/transformer_block.h"
 #include "models/model_config.h"
 
 namespace fourfold {
@@ -36,20 +37,24 @@ class BertEncoder {
              Matrix hidden, Workspace& workspace) const;
 
   const ModelConfig& config() const { return config_; }
-  const std::vector<EncoderBlock>& blocks() const { return blocks_; }
+  const std::vector<TransformerBlock>& blocks() const { return blocks_; }
   std::uint64_t packed_bytes() const;  // weights read in one forward pass, without embeddings
   // ||down[:, i]||^2 per neuron of a layer, for statistics.
   const std::vector<double>& down_energy(std::size_t layer) const { return down_energy_[layer]; }
 
  private:
-  BertEncoder(ModelConfig config, LayerNorm norm)
-      : config_(std::move(config)), embedding_norm_(std::move(norm)) {}
+  BertEncoder(ModelConfig config, Embedding words, Embedding positions, Embedding types,
+              LayerNorm norm)
+      : config_(std::move(config)),
+        words_(std::move(words)),
+        positions_(std::move(positions)),
+        types_(std::move(types)),
+        embedding_norm_(std::move(norm)) {}
 
   ModelConfig config_;
-  std::vector<float> words_, positions_,
-      types_;  // [vocab_size | max_positions | type_vocab_size, d_model]
+  Embedding words_, positions_, types_;
   LayerNorm embedding_norm_;
-  std::vector<EncoderBlock> blocks_;
+  std::vector<TransformerBlock> blocks_;
   std::vector<std::vector<double>> down_energy_;
 };
 

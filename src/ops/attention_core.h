@@ -1,5 +1,6 @@
-// Scaled dot-product attention of one sequence, without a mask: y = softmax(q k^T / sqrt(head_dim))
-// v per head. Vaswani et al. 2017 (arXiv 1706.03762), equation 1.
+// Scaled dot-product attention of sequences: y = softmax(scale * q k^T) v per head, where token i
+// sees all tokens of its sequence, or with a causal mask tokens 0..i. Vaswani et al. 2017 (arXiv
+// 1706.03762), equation 1; heads that share keys: Ainslie et al. 2023 (arXiv 2305.13245).
 #pragma once
 
 #include <cstddef>
@@ -10,12 +11,18 @@
 
 namespace fourfold {
 
-// q, k, v, y: [tokens, n_heads * head_dim]; y may not overlap the others. sequence_lengths cut the
-// tokens into sequences that do not see each other; they add up to tokens. A head of a sequence is
-// one task: its keys are read in ascending order by one thread, so bits depend on the sequence
-// only.
+struct HeadShape {
+  std::size_t n_heads, n_kv_heads;  // head h reads key head h / (n_heads / n_kv_heads)
+  float scale;
+  bool causal = false;
+};
+
+// q, y: [tokens, n_heads * head_dim]; k, v: [tokens, n_kv_heads * head_dim]; y may not overlap the
+// others. sequence_lengths cut the tokens into sequences that do not see each other; they add up to
+// tokens. A head of a sequence is one task: its keys are read in ascending order by one thread, so
+// bits depend on the sequence only.
 void attention_forward(ConstMatrix q, ConstMatrix k, ConstMatrix v,
-                       std::span<const std::size_t> sequence_lengths, std::size_t n_heads, Matrix y,
-                       Workspace& workspace);
+                       std::span<const std::size_t> sequence_lengths, const HeadShape& shape,
+                       Matrix y, Workspace& workspace);
 
 }  // namespace fourfold

@@ -1,6 +1,8 @@
 #include "ops/layer_norm.h"
 
 #include "kernels/dispatch.h"
+#include "ops/gemm_grad.h"
+#include "ops/norm_grad.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
@@ -21,6 +23,15 @@ void add_layer_norm_forward(Matrix x, ConstMatrix branch, std::span<const float>
     table.rows.add(branch.row(r).data(), row, x.cols);
     table.rows.layer_norm(row, gamma.data(), beta.data(), row, x.cols, eps);
   });
+}
+
+void layer_norm_backward(ConstMatrix x, std::span<const float> gamma, float eps, ConstMatrix dy,
+                         Matrix dx, std::span<float> dgamma, std::span<float> dbeta,
+                         Workspace& workspace) {
+  const auto& rows = kernels().rows;
+  if (!dbeta.empty()) bias_gradient(dy, {}, dbeta, workspace);
+  norm_backward({rows.layer_norm_statistics, rows.layer_norm_backward}, x, gamma, eps, dy, dx,
+                dgamma, workspace);
 }
 
 }  // namespace fourfold

@@ -160,7 +160,7 @@ std::vector<NeuronStatistics> Profiler::statistics_pass(ProfileReport& report) {
 LayerProfile Profiler::layer_profile(std::size_t index, const TimedPass& pass,
                                      const NeuronStatistics& statistics,
                                      ProfileReport& report) const {
-  const auto& ffn = model_.encoder.blocks()[index].ffn();
+  const auto& ffn = std::get<DenseFfn>(model_.encoder.blocks()[index].ffn());
   const auto& stages = pass.stages[index];
   const auto windows = static_cast<double>(pass.windows);
   const auto ms = [&](Stage stage) {

@@ -34,7 +34,7 @@ TraceReport trace_model(const std::string& model_name, const TraceOptions& optio
   model.encoder.embed(ids, lengths, hidden, workspace);
   const auto& blocks = model.encoder.blocks();
   for (std::size_t i = 0; i < options.layer; ++i) blocks[i].forward(hidden, lengths, workspace);
-  const EncoderBlock& block = blocks[options.layer];
+  const TransformerBlock& block = blocks[options.layer];
   block.forward_attention(hidden, lengths, workspace);
 
   const auto x = hidden.row(row);
@@ -46,7 +46,8 @@ TraceReport trace_model(const std::string& model_name, const TraceOptions& optio
       fmt::format("Layer {} of {}: {} -> {} -> {} with {}", options.layer, model_name,
                   config.d_model, config.d_ff, config.d_model, activation_name(config.activation)),
       shape, config.activation, {x.begin(), x.end()});
-  trace_norm(block.ffn_norm(), trace_dense(block.ffn(), nullptr, trace, workspace), false, trace,
+  trace_norm(std::get<LayerNorm>(*block.parts().ffn_norm),
+             trace_dense(std::get<DenseFfn>(block.ffn()), nullptr, trace, workspace), false, trace,
              workspace);
   trace.notes = {
       fmt::format("x is token {} of the text, \"{}\", behind the layer's attention and norm.",

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "fourfold/encoder_block.h"
 #include "fourfold/ffn.h"
 #include "fourfold/ffn_counts.h"
+#include "fourfold/norm.h"
 #include "fourfold/trace.h"
 
 namespace fourfold {
