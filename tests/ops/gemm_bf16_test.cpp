@@ -96,6 +96,19 @@ TEST_CASE("skipping zeros changes no bit, whatever share of them there is") {
   }
 }
 
+TEST_CASE("a sum that underflows to -0 has the same sign either way") {
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  const std::vector<float> x{1e-30F, 0, 0, 1e-30F}, w{-1e-30F, 1, -1, -1e-30F};
+  for (const std::vector<float>& bias : {std::vector<float>(), {0.0F}, {-0.0F}}) {
+    std::vector<float> dense(1, 7), sparse(1, 7);
+    const PackedWeight weight(ConstMatrix(w.data(), 1, 4));
+    gemm({x.data(), 1, 4}, weight, bias, Activation::identity, {dense.data(), 1, 1}, workspace);
+    gemm_skip_zeros({x.data(), 1, 4}, weight, bias, {sparse.data(), 1, 1}, workspace);
+    CHECK(same_bits(dense, sparse));
+  }
+}
+
 TEST_CASE("a NaN in a row is not a zero") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);

@@ -52,10 +52,10 @@ void gemm_epilogue(const float* c, const float* bias, float* y, std::size_t ldy,
                    std::size_t cols) {
   for (std::size_t i = 0; i < cols; i += V::kLanes) {
     const std::size_t n = cols - i;
-    const V b = bias != nullptr ? V::load_part(bias + i, n) : V::set(0.0F);
-    for (std::size_t r = 0; r < rows; ++r) {
-      const V sum = V::load(c + r * kPanel + i);
-      F::apply(bias != nullptr ? sum + b : sum).store_part(y + r * ldy + i, n);
-    }
+    const V zero = V::set(0.0F), b = bias != nullptr ? V::load_part(bias + i, n) : zero;
+    // A sum that underflowed to -0 becomes 0, as it does when a term 0 * w follows: products that
+    // skip such terms then give the same bits.
+    for (std::size_t r = 0; r < rows; ++r)
+      F::apply((V::load(c + r * kPanel + i) + zero) + b).store_part(y + r * ldy + i, n);
   }
 }
