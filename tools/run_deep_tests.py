@@ -135,7 +135,7 @@ def run_gradient_mutants(report: SuiteReport, build: Path) -> None:
         if code != 0:
             report.add(f"{name} build", 0, 1, seconds, output=output)
             return
-    code, output, seconds = run([sys.executable, MUTANTS, "--build", build], 900)
+    code, output, seconds = run([sys.executable, MUTANTS, "--build", build], 1500)
     counts = re.search(r"^(\d+) passed, (\d+) failed$", output, re.MULTILINE)
     passed, failed = (int(counts[1]), int(counts[2])) if counts else (0, 1)
     if code != 0 and failed == 0:
