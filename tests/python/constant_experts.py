@@ -6,8 +6,9 @@ is up_bias = 1, down holds the result.
 
 from typing import Any
 
-import fourfold as ff
 import numpy as np
+
+import fourfold as ff
 
 Array = np.ndarray[Any, Any]
 

@@ -4,7 +4,6 @@ for the gradients. Bounds are those of the same formulas' running error analysis
 from typing import Any
 
 import ffn_cases
-import fourfold as ff
 import numpy as np
 import pytest
 import reference_activations as reference
@@ -12,6 +11,8 @@ import torch
 import torch_ffn
 from ffn_cases import CASES, Case, Inputs
 from float32_bound import Bounded, assert_close, value_of
+
+import fourfold as ff
 
 WITH_TORCH = [case for case in CASES if not case.name.endswith("top-1-renormalized")]
 
@@ -100,21 +101,23 @@ def test_functional_activations(name: str) -> None:
 @pytest.mark.parametrize("name", ffn_cases.ALL)
 def test_functional_gated_forms(name: str) -> None:
     gate, up, dh = (Bounded(sample(seed).value[:900]) for seed in (2, 3, 4))
-    given = [v.value.astype(np.float32) for v in (gate, up, dh)]
+    gate32, up32, dh32 = (v.value.astype(np.float32) for v in (gate, up, dh))
     h = reference.glu(name, gate, up)
     pair = reference.glu_backward(name, gate, up, dh)
-    assert_close("h", ff.functional.glu(*given[:2], name), h)
+    assert_close("h", ff.functional.glu(gate32, up32, name), h)
     if name in reference.GATED_ONLY:
-        assert_close("h", getattr(ff.functional, name)(*given[:2]), h)
-        found = getattr(ff.functional, f"{name}_backward")(*given)
+        assert_close("h", getattr(ff.functional, name)(gate32, up32), h)
+        found = getattr(ff.functional, f"{name}_backward")(gate32, up32, dh32)
     else:
-        found = ff.functional.glu_backward(*given, name)
+        found = ff.functional.glu_backward(gate32, up32, dh32, name)
     for what, got, want in zip(("dgate", "dup"), found, pair, strict=True):
         assert_close(what, got, want)
 
 
 def test_the_reference_knows_every_activation() -> None:
-    names = {n for n in ff.functional.__all__ if not n.endswith("_backward") and n != "glu"}
+    names = {
+        n for n in vars(ff.functional)["__all__"] if not n.endswith("_backward") and n != "glu"
+    }
     assert names == set(ffn_cases.ALL)
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import ffn_cases
-import fourfold as ff
 import numpy as np
 import pytest
 from constant_experts import Array
+
+import fourfold as ff
 
 D_MODEL, D_FF, N_EXPERTS = 7, 11, 5
 
@@ -17,14 +18,14 @@ def f32(*values: Any) -> Array:
     return np.array(values, np.float32)
 
 
-def arrays(kind: str, seed: int = 1, bias: bool = True) -> dict[str, Array]:
+def arrays(kind: str, seed: int = 1, bias: bool = True) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int) -> Array:
         return (rng.standard_normal(shape) * 0.5 + 0.05).astype(np.float32)
 
     lead = (N_EXPERTS,) if kind == "moe" else ()
-    found = {"up": draw(*lead, D_FF, D_MODEL), "down": draw(*lead, D_MODEL, D_FF)}
+    found: dict[str, Any] = {"up": draw(*lead, D_FF, D_MODEL), "down": draw(*lead, D_MODEL, D_FF)}
     if kind != "dense":
         found["gate"] = draw(*lead, D_FF, D_MODEL)
     if bias:
@@ -105,8 +106,12 @@ def test_activation_variants_differ(activation: str, expected: float) -> None:
 def test_shards_with_biases_add_up() -> None:
     """Neurons split over two layers, down_bias in one of them: the sum is the whole layer."""
     weights = arrays("gated")
-    first = {n: w[:5] for n, w in weights.items() if n in ("gate", "up", "gate_bias", "up_bias")}
-    second = {n: w[5:] for n, w in weights.items() if n in ("gate", "up", "gate_bias", "up_bias")}
+    first: dict[str, Any] = {
+        n: w[:5] for n, w in weights.items() if n in ("gate", "up", "gate_bias", "up_bias")
+    }
+    second: dict[str, Any] = {
+        n: w[5:] for n, w in weights.items() if n in ("gate", "up", "gate_bias", "up_bias")
+    }
     first["down"], second["down"] = weights["down"][:, :5], weights["down"][:, 5:]
     first["down_bias"] = weights["down_bias"]
     x = tokens(3)

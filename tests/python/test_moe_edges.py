@@ -3,16 +3,17 @@
 import time
 from typing import Any
 
-import fourfold as ff
 import numpy as np
 import pytest
+
+import fourfold as ff
 
 Array = np.ndarray[Any, Any]
 D_MODEL, D_FF, N_EXPERTS = 7, 11, 5
 NAMES = ("gate", "up", "down", "gate_bias", "up_bias", "down_bias")
 
 
-def arrays(seed: int, n_experts: int = N_EXPERTS, d_model: int = D_MODEL) -> dict[str, Array]:
+def arrays(seed: int, n_experts: int = N_EXPERTS, d_model: int = D_MODEL) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
 
     def draw(*shape: int) -> Array:

@@ -3,10 +3,11 @@
 import warnings
 from typing import Any
 
-import fourfold as ff
 import numpy as np
 import pytest
 from constant_experts import constant_ffn, constant_moe, route
+
+import fourfold as ff
 
 
 def logit(p: float) -> float:

@@ -6,7 +6,6 @@ norm.
 
 from typing import Any
 
-import fourfold as ff
 import numpy as np
 import pytest
 import torch
@@ -19,6 +18,8 @@ from transformers.models.mixtral import modeling_mixtral as mixtral
 from transformers.models.olmoe import modeling_olmoe as olmoe
 from transformers.models.phi import modeling_phi as phi
 from transformers.models.qwen2_moe import modeling_qwen2_moe as qwen2
+
+import fourfold as ff
 
 BATCH, SEQ, D_MODEL, D_FF, N_EXPERTS, TOP_K, SHARED = 2, 5, 7, 11, 6, 3, 13
 Array = np.ndarray[Any, Any]
@@ -78,7 +79,7 @@ def gated_layer(module: Any) -> Any:
     )
 
 
-def expert_arrays(experts: Any) -> dict[str, Array]:
+def expert_arrays(experts: Any) -> dict[str, Any]:
     """Rows of gate_up_proj: first all of gate, then all of up."""
     both = array(experts.gate_up_proj)
     return {"gate": both[:, :D_FF], "up": both[:, D_FF:], "down": array(experts.down_proj)}
@@ -98,11 +99,16 @@ def test_llama_mlp() -> None:
         mlp_bias=True,
         num_attention_heads=1,
         num_key_value_heads=1,
+        head_dim=2,
     )
     module = filled(llama.LlamaMLP(config))
     layer = ff.GatedFFN(
-        *(array(p.weight) for p in (module.gate_proj, module.up_proj, module.down_proj)),
-        *(array(p.bias) for p in (module.gate_proj, module.up_proj, module.down_proj)),
+        array(module.gate_proj.weight),
+        array(module.up_proj.weight),
+        array(module.down_proj.weight),
+        gate_bias=array(module.gate_proj.bias),
+        up_bias=array(module.up_proj.bias),
+        down_bias=array(module.down_proj.bias),
     )
 
     def names(grads: Any) -> dict[str, Array]:
