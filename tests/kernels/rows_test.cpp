@@ -1,4 +1,5 @@
-// Row kernels through the table: softmax and addition on every instruction set of this CPU.
+// Row kernels through the table: softmax, its gradient and sums of rows on every instruction set of
+// this CPU.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -108,6 +109,89 @@ TEST_CASE("softmax: one NaN or +inf anywhere makes the whole row NaN") {
 
 TEST_CASE("softmax of nothing writes nothing") {
   on_each_table([](const KernelTable& table) { CHECK(softmax(table, {}, 1.0F).empty()); });
+}
+
+TEST_CASE("softmax backward against float64, inside the row") {
+  on_each_table([](const KernelTable& table) {
+    for (std::size_t n = 1; n <= 67; ++n) {
+      CAPTURE(n);
+      const std::vector<float> p = real_values(n, n, 0.0F, 0.9F), slopes = real_values(n, n + 1);
+      std::vector<float> dp = slopes;
+      dp.resize(n + 32, kGuard);
+      table.rows.softmax_backward(p.data(), dp.data(), n, 0.37F);
+      double mean = 0, size = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        mean += static_cast<double>(p[i]) * static_cast<double>(slopes[i]);
+        size += std::fabs(static_cast<double>(p[i]) * static_cast<double>(slopes[i]));
+      }
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double share = static_cast<double>(p[i]) * static_cast<double>(0.37F);
+        const double slope = static_cast<double>(slopes[i]);
+        const double bound =
+            static_cast<double>(n + 4) * 0x1p-23 * share * (std::fabs(slope) + size);
+        wrong += !(std::fabs(static_cast<double>(dp[i]) - share * (slope - mean)) <= bound);
+      }
+      for (std::size_t i = n; i < dp.size(); ++i) wrong += dp[i] != kGuard;
+      CHECK(wrong == 0);
+    }
+  });
+}
+
+TEST_CASE("weighted rows of whole numbers are exact, go on from what is there, take any stride") {
+  on_each_table([](const KernelTable& table) {
+    for (const std::size_t count : {0U, 1U, 2U, 5U, 67U})
+      for (const std::size_t stride : {1U, 3U}) {
+        const std::vector<float> weights = whole_values(count * stride + 1, 3, -8, 8),
+                                 rows = whole_values(count * 64 + 1, 4, -8, 8),
+                                 start = whole_values(64, 5, -8, 8);
+        std::vector<float> sums = start;
+        table.rows.weighted_rows(weights.data(), stride, rows.data(), count, sums.data());
+        std::size_t wrong = 0;
+        for (std::size_t c = 0; c < 64; ++c) {
+          float expected = start[c];
+          for (std::size_t k = 0; k < count; ++k)
+            expected += weights[k * stride] * rows[k * 64 + c];
+          wrong += sums[c] != expected;
+        }
+        CHECK(wrong == 0);
+      }
+  });
+}
+
+TEST_CASE("a weighted row has the bits of the same sum in the matrix product") {
+  on_each_table([](const KernelTable& table) {
+    const std::vector<float> weights = real_values(67, 3), rows = real_values(67 * 64, 4);
+    std::vector<float> sums(64), product(64);
+    table.rows.weighted_rows(weights.data(), 1, rows.data(), 67, sums.data());
+    table.gemm.panel_f32(weights.data(), 67, rows.data(), product.data(), 1, 67);
+    CHECK(same_bits(sums, product));
+  });
+}
+
+TEST_CASE("norm kernels stay inside the row") {
+  on_each_table([](const KernelTable& table) {
+    std::size_t wrong = 0;
+    for (std::size_t n = 1; n <= 67; ++n) {
+      const std::vector<float> x = real_values(n, 3), gamma = real_values(n, 4);
+      const NormStatistics statistics = table.rows.layer_norm_statistics(x.data(), n, 1e-5F);
+      std::vector<float> y(n + 32, kGuard);
+      const auto check = [&] {
+        for (std::size_t i = n; i < y.size(); ++i) wrong += y[i] != kGuard;
+      };
+      for (const RmsNormRow norm : table.rows.rms_norm) {
+        norm(x.data(), gamma.data(), y.data(), n, 1e-5F);
+        check();
+      }
+      table.rows.layer_norm_backward(x.data(), statistics, gamma.data(), x.data(), y.data(), n);
+      check();
+      table.rows.rms_norm_backward(x.data(), statistics, gamma.data(), x.data(), y.data(), n);
+      check();
+      table.rows.norm_gamma(x.data(), statistics, x.data(), y.data(), n);
+      check();
+    }
+    CHECK(wrong == 0);
+  });
 }
 
 TEST_CASE("addition of rows is exact float addition, and stays inside the row") {

@@ -1,4 +1,5 @@
-// attention_forward against naive float64 attention; sequences and heads do not see each other.
+// attention_forward against naive float64 attention; sequences, heads and what a mask hides do not
+// see each other.
 #include "ops/attention_core.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "reference.h"
+#include "reference_attention.h"
 #include "sample_values.h"
 
 namespace fourfold {
@@ -16,6 +17,11 @@ namespace {
 
 constexpr std::size_t kHeads = 3;
 constexpr float kGuard = -77.25F;
+
+HeadShape plain_heads(std::size_t head_dim) {
+  return {kHeads, kHeads, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+          false};
+}
 
 struct Problem {
   Problem(std::vector<std::size_t> lengths, std::size_t dim, std::uint64_t seed = 1)
@@ -32,7 +38,7 @@ struct Problem {
     Workspace workspace(runtime);
     std::vector<float> y(tokens * width, kGuard);
     attention_forward({q.data(), tokens, width}, {k.data(), tokens, width},
-                      {v.data(), tokens, width}, sequence_lengths, kHeads,
+                      {v.data(), tokens, width}, sequence_lengths, plain_heads(head_dim),
                       {y.data(), tokens, width}, workspace);
     return y;
   }
@@ -112,7 +118,7 @@ TEST_CASE("views into a wider matrix: the same bits, and nothing beside them is 
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   attention_forward(all.cols_from(0, width), all.cols_from(width, width),
-                    all.cols_from(2 * width, width), problem.sequence_lengths, kHeads,
+                    all.cols_from(2 * width, width), problem.sequence_lengths, plain_heads(7),
                     {y.data(), problem.tokens, width, width + 4}, workspace);
   const std::vector<float> expected = problem.run();
   for (std::size_t row = 0; row < problem.tokens; ++row) {
@@ -143,6 +149,99 @@ TEST_CASE("large scores do not overflow: the strongest key takes all") {
   const std::vector<float> y = problem.run();
   for (std::size_t i = 0; i < y.size(); ++i)
     CHECK(y[i] == problem.v[4 * problem.width + i % problem.width]);
+}
+
+// Grouped heads with a causal mask: 6 heads read 2 key heads.
+struct CausalProblem {
+  static constexpr std::size_t kQueryHeads = 6, kKeyHeads = 2;
+
+  CausalProblem(std::vector<std::size_t> lengths, std::size_t dim)
+      : sequence_lengths(std::move(lengths)),
+        head_dim(dim),
+        tokens(std::accumulate(sequence_lengths.begin(), sequence_lengths.end(), std::size_t{0})),
+        q(real_values(tokens * kQueryHeads * dim, 41, -1.9F, 2.3F)),
+        k(real_values(tokens * kKeyHeads * dim, 42, -2.1F, 1.7F)),
+        v(real_values(tokens * kKeyHeads * dim, 43)) {}
+
+  std::size_t width() const { return kQueryHeads * head_dim; }
+  std::vector<float> run(unsigned threads = 2) const {
+    Runtime runtime({.count = threads});
+    Workspace workspace(runtime);
+    std::vector<float> y(tokens * width(), kGuard);
+    const std::size_t narrow = kKeyHeads * head_dim;
+    attention_forward({q.data(), tokens, width()}, {k.data(), tokens, narrow},
+                      {v.data(), tokens, narrow}, sequence_lengths,
+                      {kQueryHeads, kKeyHeads, 0.31F, causal}, {y.data(), tokens, width()},
+                      workspace);
+    return y;
+  }
+  // The first `count` tokens as one sequence.
+  CausalProblem first(std::size_t count) const {
+    CausalProblem part({count}, head_dim);
+    std::copy_n(q.begin(), part.q.size(), part.q.begin());
+    std::copy_n(k.begin(), part.k.size(), part.k.begin());
+    std::copy_n(v.begin(), part.v.size(), part.v.begin());
+    return part;
+  }
+
+  bool causal = true;
+  std::vector<std::size_t> sequence_lengths;
+  std::size_t head_dim, tokens;
+  std::vector<float> q, k, v;
+};
+
+TEST_CASE("shared key heads and a causal mask against float64") {
+  for (const bool causal : {true, false})
+    for (const std::size_t tokens : {1U, 2U, 63U, 64U, 65U, 131U})
+      for (const std::size_t head_dim : {5U, 67U}) {
+        CAPTURE(causal);
+        CAPTURE(tokens);
+        CAPTURE(head_dim);
+        CausalProblem problem({tokens}, head_dim);
+        problem.causal = causal;
+        const auto expected =
+            reference::attention(reference::widened(problem.q), reference::widened(problem.k),
+                                 reference::widened(problem.v), tokens,
+                                 {6, 2, head_dim, causal, static_cast<double>(0.31F)});
+        CHECK(reference::largest_difference(problem.run(), expected) < 2e-5);
+      }
+}
+
+TEST_CASE("causal: the start of a sequence has the bits of that start alone") {
+  const CausalProblem whole({197}, 37);
+  const std::vector<float> y = whole.run();
+  for (const std::size_t count : {1U, 2U, 31U, 63U, 64U, 65U, 127U, 128U, 129U, 196U}) {
+    CAPTURE(count);
+    CHECK(same_bits(whole.first(count).run(), {y.data(), count * whole.width()}));
+  }
+}
+
+TEST_CASE("causal: sequences side by side equal each alone; threads change no bit") {
+  const CausalProblem both({71, 0, 13}, 5);
+  const std::vector<float> y = both.run(1);
+  for (const unsigned threads : {2U, 7U}) CHECK(same_bits(both.run(threads), y));
+  CHECK(same_bits(both.first(71).run(), {y.data(), 71 * both.width()}));
+}
+
+TEST_CASE("causal: NaN and infinity in a later token reach no earlier one") {
+  for (const float special :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    for (const std::size_t token : {1U, 40U, 64U, 66U}) {
+      CausalProblem problem({67}, 7);
+      const std::vector<float> calm = problem.run();
+      for (std::size_t c = 0; c < 7; ++c) {
+        problem.q[token * 42 + c] = special;
+        problem.k[token * 14 + c] = special;
+        problem.v[token * 14 + c] = special;
+      }
+      const std::vector<float> y = problem.run();
+      CHECK(same_bits({y.data(), token * 42}, {calm.data(), token * 42}));
+      // Its own row, in the heads that read key head 0, and what follows.
+      for (std::size_t c = 0; c < 3 * 7; ++c) CHECK(std::isnan(y[token * 42 + c]));
+      CHECK(std::isnan(y[66 * 42]));
+      // Key head 1 is calm.
+      CHECK(same_bits({y.data() + 66 * 42 + 21, 21}, {calm.data() + 66 * 42 + 21, 21}));
+    }
 }
 
 TEST_CASE("no sequences, or only empty ones, write nothing") {

@@ -1,4 +1,5 @@
-// LayerNorm against float64, and the rows where the textbook formulas lose everything.
+// LayerNorm and its gradient against float64, and the rows where the textbook formulas lose
+// everything.
 #include "ops/layer_norm.h"
 
 #include <doctest/doctest.h>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
-#include "reference.h"
+#include "reference_norm.h"
 #include "sample_values.h"
 
 namespace fourfold {
@@ -153,6 +154,122 @@ TEST_CASE("NaN or Inf in a row spoils that row and no other") {
 }
 
 TEST_CASE("zero rows are fine") { CHECK(normalise({}, {1, 2, 3}, {4, 5, 6}, 1e-5F).empty()); }
+
+struct Gradients {
+  std::vector<float> dx, dgamma, dbeta;
+};
+
+Gradients gradients(const std::vector<float>& x, const std::vector<float>& gamma,
+                    const std::vector<float>& dy, float eps, unsigned threads = 2) {
+  Runtime runtime({.count = threads});
+  Workspace workspace(runtime);
+  const std::size_t d = gamma.size(), rows = x.size() / d;
+  Gradients found{std::vector<float>(x.size(), kGuard), std::vector<float>(d),
+                  std::vector<float>(d)};
+  layer_norm_backward({x.data(), rows, d}, gamma, eps, {dy.data(), rows, d},
+                      {found.dx.data(), rows, d}, found.dgamma, found.dbeta, workspace);
+  return found;
+}
+
+double worst_share(const std::vector<float>& found, const reference::Values& expected,
+                   const reference::Values& terms, double eps_count) {
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double allowed = eps_count * 0x1p-23 * terms[i] + 1e-30;
+    const double share = std::fabs(static_cast<double>(found[i]) - expected[i]) / allowed;
+    if (!(share <= worst)) worst = share;
+  }
+  return worst;
+}
+
+TEST_CASE("gradients of random rows of many lengths") {
+  for (const std::size_t d : {1U, 2U, 3U, 7U, 15U, 16U, 17U, 33U, 67U, 131U, 769U}) {
+    CAPTURE(d);
+    const std::size_t rows = 13;
+    const std::vector<float> x = real_values(rows * d, d), dy = real_values(rows * d, d + 1),
+                             gamma = real_values(d, d + 2);
+    const auto exact =
+        reference::norm_gradients(reference::widened(x), reference::widened(gamma),
+                                  reference::widened(dy), static_cast<double>(1e-5F), true);
+    const Gradients found = gradients(x, gamma, dy, 1e-5F);
+    // A short row can have a small spread, which makes its statistics less exact.
+    const double slack = d < 8 ? 200 : 24;
+    CHECK(worst_share(found.dx, exact.dx, exact.dx_terms, slack) <= 1);
+    CHECK(worst_share(found.dgamma, exact.dgamma, exact.dgamma_terms, slack + rows) <= 1);
+    for (std::size_t i = 0; i < d; ++i)
+      CHECK(std::fabs(static_cast<double>(found.dbeta[i]) - exact.dbeta[i]) < 1e-5);
+  }
+}
+
+TEST_CASE("gradients of a small spread on a large mean") {
+  std::vector<float> x(4096), dy = real_values(4096, 5);
+  SampleValues source(61);
+  for (float& value : x) value = 1e7F + static_cast<float>(source.whole(-1, 1));
+  const std::vector<float> gamma = real_values(4096, 6);
+  const auto exact =
+      reference::norm_gradients(reference::widened(x), reference::widened(gamma),
+                                reference::widened(dy), static_cast<double>(1e-5F), true);
+  const Gradients found = gradients(x, gamma, dy, 1e-5F);
+  CHECK(worst_share(found.dx, exact.dx, exact.dx_terms, 32) <= 1);
+  CHECK(worst_share(found.dgamma, exact.dgamma, exact.dgamma_terms, 32) <= 1);
+
+  const std::vector<float> four{40000, 40001, 40002, 40003}, ones(4, 1), slope{1, 0, 0, 0};
+  const auto small =
+      reference::norm_gradients(reference::widened(four), reference::Values(4, 1),
+                                reference::widened(slope), static_cast<double>(1e-5F), true);
+  const Gradients of_four = gradients(four, ones, slope, 1e-5F);
+  CHECK(reference::largest_difference(of_four.dx, small.dx) < 1e-6);
+  CHECK(of_four.dgamma[0] == doctest::Approx(-1.341635).epsilon(1e-6));
+}
+
+TEST_CASE("gradients of constant rows and of one value are finite; with eps 0 they are 0") {
+  for (const std::size_t d : {1U, 2U, 3U, 7U, 64U, 256U})
+    for (const float constant : {1234.0F, 0.1F, -7.7e8F}) {
+      const std::vector<float> x(d, constant), gamma = real_values(d, 3), dy = real_values(d, 4);
+      const Gradients none = gradients(x, gamma, dy, 0);
+      for (std::size_t i = 0; i < d; ++i) {
+        CHECK(none.dx[i] == 0.0F);
+        CHECK(none.dgamma[i] == 0.0F);
+        CHECK(none.dbeta[i] == dy[i]);
+      }
+      for (const float eps : {1e-12F, 1e-5F}) {
+        const Gradients found = gradients(x, gamma, dy, eps);
+        double total = 0, size = 0;
+        for (std::size_t i = 0; i < d; ++i) {
+          CHECK(std::isfinite(found.dx[i]));
+          CHECK(found.dgamma[i] == 0.0F);
+          total += static_cast<double>(found.dx[i]);
+          size += std::fabs(static_cast<double>(found.dx[i]));
+        }
+        // dx is free of a mean.
+        CHECK(std::fabs(total) <= 1e-6 * size + 1e-30);
+        if (d == 1) CHECK(found.dx[0] == 0.0F);
+      }
+    }
+}
+
+TEST_CASE("gradients: threads change no bit, dx may be dy, sums go on, zero rows add nothing") {
+  const std::size_t rows = 41, d = 139;
+  const std::vector<float> x = real_values(rows * d, 3), dy = real_values(rows * d, 4),
+                           gamma = real_values(d, 5);
+  const Gradients one = gradients(x, gamma, dy, 1e-5F, 1);
+  for (const unsigned threads : {2U, 7U}) {
+    const Gradients found = gradients(x, gamma, dy, 1e-5F, threads);
+    CHECK(same_bits(found.dx, one.dx));
+    CHECK(same_bits(found.dgamma, one.dgamma));
+    CHECK(same_bits(found.dbeta, one.dbeta));
+  }
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  std::vector<float> in_place = dy, sums(d, 0.5F);
+  const Matrix shared(in_place.data(), rows, d);
+  layer_norm_backward({x.data(), rows, d}, gamma, 1e-5F, shared, shared, sums, {}, workspace);
+  CHECK(same_bits(in_place, one.dx));
+  for (std::size_t i = 0; i < d; ++i) CHECK(sums[i] == 0.5F + one.dgamma[i]);
+  const Gradients nothing = gradients({}, gamma, {}, 1e-5F);
+  CHECK(same_bits(nothing.dgamma, std::vector<float>(d)));
+  CHECK(same_bits(nothing.dbeta, std::vector<float>(d)));
+}
 
 TEST_CASE("every instruction set agrees with float64") {
   const std::vector<float> x = real_values(131, 23), gamma = real_values(131, 29),
