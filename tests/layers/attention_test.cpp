@@ -228,7 +228,7 @@ TEST_CASE("bf16 weights: x and the mixed heads are rounded, the rest is float32"
   CHECK(layer.dtype() == Dtype::bf16);
   std::vector<float> x = real_values(13 * 19, 7);
   const std::vector<float> y = run(layer, x, {13});
-  for (float& value : x) value = round_to_bf16(value);
+  for (float& entry : x) entry = round_to_bf16(entry);
   CHECK(same_bits(run(layer, x, {13}), y));
   // Rounding the mixed heads costs up to 2^-9 of each of 24 products of about 0.5.
   const auto exact = sample.expected(reference::widened(x), {13});

