@@ -57,7 +57,8 @@ void DenseFfn::backward(ConstMatrix x, const DenseSaved& saved, ConstMatrix dy, 
 
 void DenseFfn::set_weights(const DenseWeights& weights, Workspace& workspace) {
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  core_->set_weights(weights, workspace.runtime().pool(), kWhere);
+  core_->check_weights(weights, kWhere);
+  core_->set_weights(weights, workspace.runtime().pool());
 }
 
 void DenseFfn::copy_weights(Matrix up, Matrix down) const {

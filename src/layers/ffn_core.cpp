@@ -124,11 +124,20 @@ void FfnCore::pack_backward() {
   up_back = std::move(new_up);
 }
 
-void FfnCore::set_weights(const DenseWeights& weights, ThreadPool& pool, const char* where) {
+void FfnCore::check_weights(const DenseWeights& weights, const char* where) const {
   check_new(where, "up", weights.up, up);
   check_new(where, "down", weights.down, down);
   check_new_bias(where, "up_bias", weights.up_bias, up_bias);
   check_new_bias(where, "down_bias", weights.down_bias, down_bias);
+}
+
+void FfnCore::check_weights(const GatedWeights& weights, const char* where) const {
+  check_new(where, "gate", weights.gate, gate);
+  check_new_bias(where, "gate_bias", weights.gate_bias, gate_bias);
+  check_weights(DenseWeights{weights.up, weights.down, weights.up_bias, weights.down_bias}, where);
+}
+
+void FfnCore::set_weights(const DenseWeights& weights, ThreadPool& pool) {
   up.repack(weights.up, pool);
   down.repack(weights.down, pool);
   std::copy(weights.up_bias.begin(), weights.up_bias.end(), up_bias.begin());
@@ -138,23 +147,11 @@ void FfnCore::set_weights(const DenseWeights& weights, ThreadPool& pool, const c
   down_back.repack_transposed(down, pool);
 }
 
-void FfnCore::set_weights(const GatedWeights& weights, ThreadPool& pool, const char* where) {
-  check_new(where, "gate", weights.gate, gate);
-  check_new(where, "up", weights.up, up);
-  check_new(where, "down", weights.down, down);
-  check_new_bias(where, "gate_bias", weights.gate_bias, gate_bias);
-  check_new_bias(where, "up_bias", weights.up_bias, up_bias);
-  check_new_bias(where, "down_bias", weights.down_bias, down_bias);
+void FfnCore::set_weights(const GatedWeights& weights, ThreadPool& pool) {
   gate.repack(weights.gate, pool);
-  up.repack(weights.up, pool);
-  down.repack(weights.down, pool);
   std::copy(weights.gate_bias.begin(), weights.gate_bias.end(), gate_bias.begin());
-  std::copy(weights.up_bias.begin(), weights.up_bias.end(), up_bias.begin());
-  std::copy(weights.down_bias.begin(), weights.down_bias.end(), down_bias.begin());
-  if (!has_backward()) return;
-  gate_back.repack_transposed(gate, pool);
-  up_back.repack_transposed(up, pool);
-  down_back.repack_transposed(down, pool);
+  if (has_backward()) gate_back.repack_transposed(gate, pool);
+  set_weights(DenseWeights{weights.up, weights.down, weights.up_bias, weights.down_bias}, pool);
 }
 
 void FfnCore::expand(ConstMatrix x, Matrix gate_pre, Matrix up_pre, Matrix hidden,

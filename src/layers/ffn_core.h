@@ -30,8 +30,11 @@ struct FfnCore {
   std::uint64_t packed_bytes() const { return gate.bytes() + up.bytes() + down.bytes(); }
 
   void pack_backward();
-  void set_weights(const DenseWeights& weights, ThreadPool& pool, const char* where);
-  void set_weights(const GatedWeights& weights, ThreadPool& pool, const char* where);
+  // New values of the same shapes. The check throws before anything changes; set takes what passed.
+  void check_weights(const DenseWeights& weights, const char* where) const;
+  void check_weights(const GatedWeights& weights, const char* where) const;
+  void set_weights(const DenseWeights& weights, ThreadPool& pool);
+  void set_weights(const GatedWeights& weights, ThreadPool& pool);
 
   // hidden: [tokens, d_ff] from x: [tokens, d_model], which holds values of the layer's type.
   // gate_pre and up_pre receive what backward needs (dense: up_pre alone); empty views: not wanted.

@@ -59,7 +59,8 @@ void GatedFfn::backward(ConstMatrix x, const GatedSaved& saved, ConstMatrix dy, 
 
 void GatedFfn::set_weights(const GatedWeights& weights, Workspace& workspace) {
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  core_->set_weights(weights, workspace.runtime().pool(), kWhere);
+  core_->check_weights(weights, kWhere);
+  core_->set_weights(weights, workspace.runtime().pool());
 }
 
 void GatedFfn::copy_weights(Matrix gate, Matrix up, Matrix down) const {

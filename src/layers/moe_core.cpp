@@ -8,7 +8,7 @@
 namespace fourfold {
 namespace {
 
-constexpr const char* kWhere = "moe_ffn";
+constexpr const char *kWhere = "moe_ffn", *kShared = "moe_ffn, shared expert";
 
 void check_number(const char* name, long value, long lowest, long highest, const std::string& why) {
   FOURFOLD_CHECK(value >= lowest && value <= highest, invalid_argument,
@@ -56,8 +56,7 @@ std::size_t count_of(const ExpertWeights& experts) {
   return std::visit([](const auto& list) { return list.size(); }, experts);
 }
 
-template <class T>
-void copy_into(std::vector<float>& to, std::span<const T> from) {
+void copy_into(std::vector<float>& to, std::span<const float> from) {
   std::copy(from.begin(), from.end(), to.begin());
 }
 
@@ -95,14 +94,11 @@ MoeCore::MoeCore(const MoeWeights& weights, Activation activation, const Routing
       weights.experts);
   if (weights.shared) {
     const SharedExpert& given = *weights.shared;
-    std::visit(
-        [&](const auto& one) {
-          shared.emplace(one, given.activation, packing, "moe_ffn, shared expert");
-        },
-        given.weights);
-    check_length("moe_ffn, shared expert", "up (d_model)", shared->d_model(), d);
+    std::visit([&](const auto& one) { shared.emplace(one, given.activation, packing, kShared); },
+               given.weights);
+    check_length(kShared, "up (d_model)", shared->d_model(), d);
     shared_gate.assign(given.gate.begin(), given.gate.end());
-    if (!shared_gate.empty()) check_length("moe_ffn, shared expert", "gate", shared_gate.size(), d);
+    if (!shared_gate.empty()) check_length(kShared, "gate", shared_gate.size(), d);
   }
   std::vector<float> scratch;
   router = pack_router(weights.router, scratch);
@@ -115,7 +111,8 @@ void MoeCore::pack_backward() {
   if (router_back.empty()) router_back = router.transposed();
 }
 
-void MoeCore::set_weights(const MoeWeights& weights, ThreadPool& pool) {
+// Everything is checked before anything changes.
+void MoeCore::check_weights(const MoeWeights& weights) const {
   check_length(kWhere, "experts", count_of(weights.experts), n_experts());
   std::visit(
       [&](const auto& matrix) { check_shape(kWhere, "router", matrix, n_experts(), d_model()); },
@@ -125,23 +122,34 @@ void MoeCore::set_weights(const MoeWeights& weights, ThreadPool& pool) {
   FOURFOLD_CHECK(
       weights.experts.index() == (experts.front().gated() ? 1U : 0U), shape_mismatch,
       std::string("[") + kWhere + "] the experts are of the other kind (dense or gated)");
-  FOURFOLD_CHECK(weights.shared.has_value() == shared.has_value(), shape_mismatch,
-                 std::string("[") + kWhere + "] the shared expert is " +
-                     (shared ? "missing" : "new; the layer has none"));
-  if (shared) {
-    FOURFOLD_CHECK(weights.shared->weights.index() == (shared->gated() ? 1U : 0U), shape_mismatch,
-                   "[moe_ffn, shared expert] it is of the other kind (dense or gated)");
-    check_length("moe_ffn, shared expert", "gate", weights.shared->gate.size(), shared_gate.size());
-    std::visit([&](const auto& one) { shared->set_weights(one, pool, "moe_ffn, shared expert"); },
-               weights.shared->weights);
-    copy_into(shared_gate, weights.shared->gate);
-  }
   std::visit(
       [&](const auto& list) {
         for (std::size_t e = 0; e < list.size(); ++e)
-          experts[e].set_weights(list[e], pool, expert_name(e).c_str());
+          experts[e].check_weights(list[e], expert_name(e).c_str());
       },
       weights.experts);
+  FOURFOLD_CHECK(weights.shared.has_value() == shared.has_value(), shape_mismatch,
+                 std::string("[") + kWhere + "] the shared expert is " +
+                     (shared ? "missing" : "new; the layer has none"));
+  if (!shared) return;
+  FOURFOLD_CHECK(weights.shared->weights.index() == (shared->gated() ? 1U : 0U), shape_mismatch,
+                 std::string("[") + kShared + "] it is of the other kind (dense or gated)");
+  check_length(kShared, "gate", weights.shared->gate.size(), shared_gate.size());
+  std::visit([&](const auto& one) { shared->check_weights(one, kShared); },
+             weights.shared->weights);
+}
+
+void MoeCore::set_weights(const MoeWeights& weights, ThreadPool& pool) {
+  check_weights(weights);
+  std::visit(
+      [&](const auto& list) {
+        for (std::size_t e = 0; e < list.size(); ++e) experts[e].set_weights(list[e], pool);
+      },
+      weights.experts);
+  if (shared) {
+    std::visit([&](const auto& one) { shared->set_weights(one, pool); }, weights.shared->weights);
+    copy_into(shared_gate, weights.shared->gate);
+  }
   copy_into(router_bias, weights.router_bias);
   copy_into(selection_bias, weights.selection_bias);
   std::vector<float> scratch;

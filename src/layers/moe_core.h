@@ -27,6 +27,7 @@ struct MoeCore {
   std::size_t n_experts() const { return experts.size(); }
   std::size_t top_k() const { return static_cast<std::size_t>(routing.top_k); }
   void pack_backward();
+  void check_weights(const MoeWeights& weights) const;
   void set_weights(const MoeWeights& weights, ThreadPool& pool);
 };
 

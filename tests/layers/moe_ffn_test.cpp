@@ -254,6 +254,30 @@ TEST_CASE("counts: parameters, those one token uses, bytes") {
   CHECK(MoeFfn(weights, Activation::silu, top(1, false)).router_has_task_gradient());
 }
 
+TEST_CASE("new weights behave like a new layer; refused ones change nothing") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const SampleMixture old(kExperts, kModel, kFf, 8000), fresh(kExperts, kModel, kFf, 8100);
+  const SampleMixture wide(kExperts, kModel, kFf + 2, 8200);
+  const SampleExpert shared(kModel, 17, 8300), other(kModel, 19, 8400);
+  const auto with_shared = [](const SampleMixture& sample, const SampleExpert& expert) {
+    MoeWeights weights = sample.weights();
+    weights.shared = SharedExpert{expert.gated(), Activation::silu, {}};
+    return weights;
+  };
+  const auto x = real_values(kTokens * kModel, 19);
+  MoeFfn layer(with_shared(old, shared), Activation::silu, top(2));
+  const auto before = run(layer, x, workspace);
+  for (const MoeWeights& bad :
+       {with_shared(wide, shared), with_shared(fresh, other), fresh.weights()}) {
+    CHECK_THROWS_AS(layer.set_weights(bad, workspace), Error);
+    CHECK(same_bits(run(layer, x, workspace), before));
+  }
+  layer.set_weights(with_shared(fresh, shared), workspace);
+  const MoeFfn expected(with_shared(fresh, shared), Activation::silu, top(2));
+  CHECK(same_bits(run(layer, x, workspace), run(expected, x, workspace)));
+}
+
 TEST_CASE("what cannot be is refused with names and numbers") {
   const SampleMixture sample(kExperts, kModel, kFf, 7000);
   const auto build = [&](const MoeWeights& weights, const Routing& routing) {
