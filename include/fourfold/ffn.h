@@ -106,9 +106,11 @@ struct GatedGrads {
 struct MoeGrads {
   Matrix router;
   std::span<float> router_bias;
-  std::variant<std::vector<DenseGrads>, std::vector<GatedGrads>> experts;  // one each, or empty
+  // Of the kind of the experts; one each, or none.
+  std::variant<std::vector<DenseGrads>, std::vector<GatedGrads>> experts;
   std::variant<DenseGrads, GatedGrads> shared;
   std::span<float> shared_gate;
+  RouterLossScale losses;  // the router's own losses, whose gradients are added
 };
 
 // The inner vectors of some rows of a layer.
@@ -151,7 +153,7 @@ class DenseFfn {
   // Throws Error{shape_mismatch}.
   void forward(ConstMatrix x, Matrix y, Workspace& workspace, DenseSaved* save = nullptr,
                FfnObserver* observer = nullptr) const;
-  // x is widened exactly, y rounded once.
+  // x is widened exactly, y rounded once; without an observer.
   void forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
                DenseSaved* save = nullptr) const;
   // x and saved are those of the forward pass. dx is overwritten, grads accumulate over tokens in
@@ -179,7 +181,6 @@ class DenseFfn {
   std::uint64_t packed_bytes() const;  // weights as the kernels read them in one forward pass
 
  private:
-  friend class MoeFfn;
   std::unique_ptr<FfnCore> core_;
 };
 
@@ -235,10 +236,9 @@ class MoeFfn {
                FfnObserver* observer = nullptr) const;
   void forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
                MoeSaved* save = nullptr) const;
-  // selection_bias gets no gradient. losses: the router's own losses, whose gradients are added.
+  // selection_bias gets no gradient.
   void backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matrix dx,
-                const MoeGrads& grads, Workspace& workspace,
-                const RouterLossScale& losses = {}) const;
+                const MoeGrads& grads, Workspace& workspace) const;
 
   void set_weights(const MoeWeights& weights, Workspace& workspace);
   void pack_backward();
@@ -258,7 +258,7 @@ class MoeFfn {
   bool router_has_task_gradient() const;
   std::uint64_t parameters() const;
   std::uint64_t active_parameters() const;  // without the experts that one token does not use
-  std::uint64_t packed_bytes() const;
+  std::uint64_t packed_bytes() const;       // of all experts, used or not
 
  private:
   std::unique_ptr<MoeCore> core_;

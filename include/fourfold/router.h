@@ -34,7 +34,8 @@ struct Routing {
   bool weight_input = false;  // the weight multiplies the expert's input, not its result (Llama 4)
   // Each expert takes at most ceil(factor * tokens * top_k / n_experts) (token, choice) pairs of a
   // call, first choices before second ones, earlier tokens before later ones; what is beyond adds
-  // nothing. Absent: nothing is dropped.
+  // nothing. A product within the rounding of the factor of a whole number is that number.
+  // Absent: nothing is dropped.
   std::optional<float> capacity_factor;
 };
 

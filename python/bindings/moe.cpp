@@ -243,10 +243,10 @@ void bind_moe(nb::module_& module) {
           [](MoeLayer& self, const InMatrix& x, const MoeSaved& saved, const InMatrix& dy,
              const OutMatrix& dx, const nb::dict& arrays, float load_balance, float z_loss,
              const Mask& counted) {
-            const MoeGrads grads = moe_grads(arrays);
+            MoeGrads grads = moe_grads(arrays);
+            grads.losses = {load_balance, z_loss, view(counted)};
             self.compute([&](Workspace& workspace) {
-              self.ffn.backward(view(x), saved, view(dy), view(dx), grads, workspace,
-                                {load_balance, z_loss, view(counted)});
+              self.ffn.backward(view(x), saved, view(dy), view(dx), grads, workspace);
             });
           },
           "x"_a, "saved"_a, "dy"_a, "dx"_a, "arrays"_a, "load_balance"_a, "z_loss"_a,

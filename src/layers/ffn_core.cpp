@@ -9,15 +9,12 @@
 #include "ops/gemm.h"
 #include "ops/gemm_grad.h"
 #include "ops/round_rows.h"
+#include "ops/token_rows.h"
 #include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
 namespace {
-
-// More tokens are done in pieces, so the hidden matrix stays small. Rows are independent: no bit
-// changes.
-constexpr std::size_t kTokensPerPiece = 2048;
 
 void check_weight(const char* where, const char* name, const Weight& weight, std::size_t rows,
                   std::size_t cols, Dtype dtype) {
@@ -180,22 +177,6 @@ ConstMatrix in_type_of(const FfnCore& core, ConstMatrix x, Workspace& workspace)
 
 namespace {
 
-// Rows are tokens; each is multiplied by its weight.
-void scale_rows(Matrix rows, std::span<const float> weights, ThreadPool& pool) {
-  pool.for_each(rows.rows, [&](std::size_t r, unsigned) {
-    for (float& value : rows.row(r)) value *= weights[r];
-  });
-}
-
-// y[r, :] += weights[r] * bias.
-void add_scaled_bias(std::span<const float> bias, std::span<const float> weights, Matrix y,
-                     ThreadPool& pool) {
-  pool.for_each(y.rows, [&](std::size_t r, unsigned) {
-    const auto row = y.row(r);
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] += weights[r] * bias[i];
-  });
-}
-
 void show(const Watcher& watcher, const FfnCore& core, Matrix gate, Matrix up, Matrix hidden,
           std::size_t first, Workspace& workspace) {
   FfnSample sample;
@@ -213,7 +194,6 @@ void show(const Watcher& watcher, const FfnCore& core, Matrix gate, Matrix up, M
 
 void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
                   std::span<const float> weights, Workspace& workspace, const Watcher& watcher) {
-  ThreadPool& pool = workspace.runtime().pool();
   for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
     const ScratchScope scratch(workspace);
     const std::size_t rows = std::min(kTokensPerPiece, x.rows - first), d_ff = core.d_ff();
@@ -231,24 +211,18 @@ void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Mat
                   workspace);
       if (watcher.observer != nullptr)
         show(watcher, core, gate_pre, up_pre, hidden, first, workspace);
-      if (!part.empty()) scale_rows(hidden, part, pool);
+      if (!part.empty()) scale_rows(hidden, part, workspace);
       if (core.dtype() == Dtype::bf16) round_rows_to_bf16(hidden, hidden, workspace);
     }
     const StageScope stage(workspace, Stage::contract);
     core.contract(hidden,
                   part.empty() ? std::span<const float>(core.down_bias) : std::span<const float>(),
                   out, workspace);
-    if (!part.empty() && !core.down_bias.empty()) add_scaled_bias(core.down_bias, part, out, pool);
+    if (!part.empty() && !core.down_bias.empty()) add_scaled(core.down_bias, part, out, workspace);
   }
 }
 
 namespace {
-
-float dot(std::span<const float> a, std::span<const float> b) {
-  float sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
 
 // One row of backward through the activation. dh holds the gradient of hidden and becomes that of
 // the pre-activation it belongs to (dense: pre, gated: up); hidden is computed again.

@@ -45,7 +45,7 @@ struct FfnCore {
                 Workspace& workspace) const;
 };
 
-// Weights of a forward pass for one piece of rows; a copy in the layer's type where needed.
+// x itself, or where the layer computes in bf16 a copy of x rounded to that.
 ConstMatrix in_type_of(const FfnCore& core, ConstMatrix x, Workspace& workspace);
 
 struct CoreSaved {

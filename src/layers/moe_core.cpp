@@ -152,9 +152,8 @@ void MoeCore::set_weights(const MoeWeights& weights, ThreadPool& pool) {
   }
   copy_into(router_bias, weights.router_bias);
   copy_into(selection_bias, weights.selection_bias);
-  std::vector<float> scratch;
-  router = pack_router(weights.router, scratch);
-  if (!router_back.empty()) router_back = router.transposed();
+  router.repack(weights.router, pool);
+  if (!router_back.empty()) router_back.repack_transposed(router, pool);
 }
 
 }  // namespace fourfold

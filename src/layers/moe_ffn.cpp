@@ -4,13 +4,15 @@
 #include <cmath>
 
 #include "fourfold/ffn.h"
-#include "kernels/dispatch.h"
 #include "layers/moe_core.h"
+#include "layers/moe_plan.h"
+#include "layers/router_losses.h"
 #include "layers/shape_check.h"
 #include "ops/expert_router.h"
 #include "ops/gemm.h"
 #include "ops/gemm_grad.h"
 #include "ops/round_rows.h"
+#include "ops/token_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
@@ -19,94 +21,6 @@ namespace fourfold {
 namespace {
 
 constexpr const char* kWhere = "moe_ffn";
-constexpr std::size_t kRowsPerPiece = 2048;
-
-float dot(std::span<const float> a, std::span<const float> b) {
-  float sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// Logits, choice, weights, capacity.
-void route(const MoeCore& core, ConstMatrix x, RoutingResult& result, Workspace& workspace) {
-  const StageScope stage(workspace, Stage::router);
-  result.tokens = x.rows;
-  result.n_experts = core.n_experts();
-  result.top_k = core.top_k();
-  result.logits.resize(x.rows * core.n_experts());
-  result.experts.resize(x.rows * core.top_k());
-  result.weights.resize(x.rows * core.top_k());
-  result.dropped.resize(x.rows * core.top_k());
-  gemm(x, core.router, core.router_bias, Activation::identity,
-       {result.logits.data(), x.rows, core.n_experts()}, workspace);
-  choose_experts(core.routing, core.selection_bias, result, workspace);
-  drop_beyond_capacity(core.routing, result);
-}
-
-// Counting sort: pairs that are kept, by expert, tokens ascending.
-void sort_pairs(MoeSaved& plan) {
-  const RoutingResult& routing = plan.routing;
-  plan.offsets.assign(routing.n_experts + 1, 0);
-  for (std::size_t pair = 0; pair < routing.experts.size(); ++pair)
-    if (routing.dropped[pair] == 0) ++plan.offsets[routing.experts[pair] + 1];
-  for (std::size_t e = 0; e < routing.n_experts; ++e) plan.offsets[e + 1] += plan.offsets[e];
-  plan.pairs.resize(plan.offsets.back());
-  std::vector<std::size_t> next(plan.offsets.begin(), plan.offsets.end() - 1);
-  for (std::size_t pair = 0; pair < routing.experts.size(); ++pair)
-    if (routing.dropped[pair] == 0)
-      plan.pairs[next[routing.experts[pair]]++] = static_cast<std::uint32_t>(pair);
-}
-
-// Some rows of one expert: their tokens, weights, and inputs brought together.
-struct ExpertRows {
-  std::size_t expert, first, rows;  // first: among the sorted pairs
-  std::span<const std::uint32_t> pairs;
-  std::span<std::uint32_t> tokens;
-  std::span<float> weights;
-  Matrix x;  // [rows, d_model]
-
-  ExpertRows(const MoeCore& core, const MoeSaved& plan, std::size_t e, std::size_t begin,
-             Workspace& workspace)
-      : expert(e), first(begin), rows(std::min(kRowsPerPiece, plan.offsets[e + 1] - begin)) {
-    static_assert(sizeof(std::uint32_t) == sizeof(float));
-    pairs = std::span(plan.pairs).subspan(first, rows);
-    tokens = {reinterpret_cast<std::uint32_t*>(workspace.take(rows)), rows};
-    weights = {workspace.take(rows), rows};
-    x = {workspace.take(rows * core.d_model()), rows, core.d_model()};
-    for (std::size_t r = 0; r < rows; ++r) {
-      tokens[r] = pairs[r] / static_cast<std::uint32_t>(core.top_k());
-      weights[r] = plan.routing.weights[pairs[r]];
-    }
-  }
-};
-
-// to[r, :] = from[tokens[r], :].
-void gather(ConstMatrix from, std::span<const std::uint32_t> tokens, Matrix to, ThreadPool& pool) {
-  pool.for_each(to.rows, [&](std::size_t r, unsigned) {
-    const auto row = from.row(tokens[r]);
-    std::copy(row.begin(), row.end(), to.row(r).begin());
-  });
-}
-
-// to[tokens[r], :] += from[r, :]; the tokens of one expert's rows are distinct.
-void scatter_add(ConstMatrix from, std::span<const std::uint32_t> tokens, Matrix to,
-                 ThreadPool& pool) {
-  const auto add = kernels().rows.add;
-  pool.for_each(from.rows, [&](std::size_t r, unsigned) {
-    add(from.row(r).data(), to.row(tokens[r]).data(), from.cols);
-  });
-}
-
-void scale_rows(Matrix rows, std::span<const float> weights, ThreadPool& pool) {
-  pool.for_each(rows.rows, [&](std::size_t r, unsigned) {
-    for (float& value : rows.row(r)) value *= weights[r];
-  });
-}
-
-void fill_zero(Matrix matrix) {
-  for (std::size_t r = 0; r < matrix.rows; ++r)
-    std::fill_n(matrix.row(r).begin(), matrix.cols, 0.0F);
-}
 
 float sigmoid(float x) {
   const double value = x;
@@ -121,11 +35,10 @@ Matrix rows_of(Matrix matrix, std::size_t first, std::size_t rows) {
 // One piece of one expert, from the gathered rows to y.
 void run_expert(const MoeCore& core, ExpertRows& piece, ConstMatrix x, Matrix y, Matrix gate,
                 Matrix up, Workspace& workspace, FfnObserver* observer) {
-  ThreadPool& pool = workspace.runtime().pool();
   {
     const StageScope stage(workspace, Stage::gather);
-    gather(x, piece.tokens, piece.x, pool);
-    if (core.routing.weight_input) scale_rows(piece.x, piece.weights, pool);
+    gather_rows(x, piece.tokens, piece.x, workspace);
+    if (core.routing.weight_input) scale_rows(piece.x, piece.weights, workspace);
   }
   const Matrix out(workspace.take(piece.rows * core.d_model()), piece.rows, core.d_model());
   const std::span<const float> weights =
@@ -134,13 +47,14 @@ void run_expert(const MoeCore& core, ExpertRows& piece, ConstMatrix x, Matrix y,
                rows_of(up, piece.first, piece.rows), weights, workspace,
                {observer, piece.expert, piece.tokens});
   const StageScope stage(workspace, Stage::combine);
-  scatter_add(out, piece.tokens, y, pool);
+  scatter_add_rows(out, piece.tokens, y, workspace);
 }
 
 // weights: [tokens] = sigmoid(x . gate), logits: [tokens] or empty.
 void shared_weights(const MoeCore& core, ConstMatrix x, std::span<float> weights,
-                    std::span<float> logits, ThreadPool& pool) {
-  pool.for_each(x.rows, [&](std::size_t t, unsigned) {
+                    std::span<float> logits, Workspace& workspace) {
+  const StageScope stage(workspace, Stage::router);
+  workspace.runtime().pool().for_each(x.rows, [&](std::size_t t, unsigned) {
     const float logit = dot(x.row(t), core.shared_gate);
     weights[t] = sigmoid(logit);
     if (!logits.empty()) logits[t] = logit;
@@ -150,7 +64,6 @@ void shared_weights(const MoeCore& core, ConstMatrix x, std::span<float> weights
 void run_shared(const MoeCore& core, ConstMatrix x, Matrix y, MoeSaved* save, Workspace& workspace,
                 FfnObserver* observer) {
   const ScratchScope scratch(workspace);
-  ThreadPool& pool = workspace.runtime().pool();
   const FfnCore& shared = *core.shared;
   Matrix gate, up;
   if (save != nullptr) {
@@ -163,14 +76,12 @@ void run_shared(const MoeCore& core, ConstMatrix x, Matrix y, MoeSaved* save, Wo
     weights = {workspace.take(x.rows), x.rows};
     shared_weights(core, x, weights,
                    save != nullptr ? std::span<float>(save->shared_logits) : std::span<float>(),
-                   pool);
+                   workspace);
   }
   const Matrix out(workspace.take(x.rows * x.cols), x.rows, x.cols);
   core_forward(shared, x, out, gate, up, weights, workspace, {observer, FfnSample::kSharedExpert});
   const StageScope stage(workspace, Stage::combine);
-  const auto add = kernels().rows.add;
-  pool.for_each(x.rows,
-                [&](std::size_t t, unsigned) { add(out.row(t).data(), y.row(t).data(), x.cols); });
+  add_rows(out, y, workspace);
 }
 
 }  // namespace
@@ -193,17 +104,20 @@ void MoeFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, MoeSaved* sa
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   MoeSaved unsaved;
   MoeSaved& plan = save != nullptr ? *save : unsaved;
-  route(*core_, x, plan.routing, workspace);
-  sort_pairs(plan);
+  plan_experts(*core_, x, plan, workspace);
   if (observer != nullptr) observer->observe_routing(plan.routing, workspace);
   Matrix gate, up;
   if (save != nullptr) {
     if (gated()) gate = save->gate.resize(plan.pairs.size(), d_ff());
     up = save->up.resize(plan.pairs.size(), d_ff());
   }
-  fill_zero(y);
+  {
+    const StageScope stage(workspace, Stage::combine);
+    fill_zero(y);
+  }
   for (std::size_t e = 0; e < n_experts(); ++e)
-    for (std::size_t first = plan.offsets[e]; first < plan.offsets[e + 1]; first += kRowsPerPiece) {
+    for (std::size_t first = plan.offsets[e]; first < plan.offsets[e + 1];
+         first += kTokensPerPiece) {
       const ScratchScope scratch(workspace);
       ExpertRows piece(*core_, plan, e, first, workspace);
       run_expert(*core_, piece, x, y, gate, up, workspace, observer);
@@ -235,19 +149,26 @@ CoreGrads grads_of_shared(const MoeGrads& grads) {
   return std::visit([](const auto& one) { return core_grads(one); }, grads.shared);
 }
 
-void check_saved(const MoeCore& core, ConstMatrix x, const MoeSaved& saved) {
-  const std::size_t pairs = saved.pairs.size(), d_ff = core.experts.front().d_ff();
-  const RoutingResult& routing = saved.routing;
-  FOURFOLD_CHECK(routing.tokens == x.rows && routing.n_experts == core.n_experts() &&
-                     routing.top_k == core.top_k() && saved.offsets.size() == core.n_experts() + 1,
+// Gradients of the other kind would be written to nowhere.
+void check_kinds(const MoeCore& core, const MoeGrads& grads) {
+  const std::size_t listed =
+      std::visit([](const auto& list) { return list.size(); }, grads.experts);
+  if (listed != 0) check_length(kWhere, "grads.experts", listed, core.n_experts());
+  FOURFOLD_CHECK(listed == 0 || grads.experts.index() == (core.experts.front().gated() ? 1U : 0U),
                  shape_mismatch,
-                 "[moe_ffn] saved belongs to a forward pass of another layer or of " +
-                     std::to_string(routing.tokens) + " tokens; x has " + std::to_string(x.rows));
-  check_shape(kWhere, "saved.up", saved.up.view(), pairs, d_ff);
-  if (core.experts.front().gated())
-    check_shape(kWhere, "saved.gate", saved.gate.view(), pairs, d_ff);
-  if (core.shared)
-    check_shape(kWhere, "saved.shared_up", saved.shared_up.view(), x.rows, core.shared->d_ff());
+                 "[moe_ffn] grads.experts is of the other kind (dense or gated) than the experts");
+  const bool shared_wanted = std::visit(
+      [](const auto& one) {
+        const CoreGrads all = core_grads(one);
+        return all.up.data != nullptr || all.gate.data != nullptr || all.down.data != nullptr ||
+               !all.up_bias.empty() || !all.gate_bias.empty() || !all.down_bias.empty();
+      },
+      grads.shared);
+  FOURFOLD_CHECK(
+      !shared_wanted || (core.shared && grads.shared.index() == (core.shared->gated() ? 1U : 0U)),
+      shape_mismatch,
+      "[moe_ffn] grads.shared is of another kind than the layer's shared expert, or the "
+      "layer has none");
 }
 
 void check_moe_grads(const MoeCore& core, const MoeGrads& grads) {
@@ -260,9 +181,7 @@ void check_moe_grads(const MoeCore& core, const MoeGrads& grads) {
     check_length(kWhere, "grads.router_bias", grads.router_bias.size(), core.router_bias.size());
   if (!grads.shared_gate.empty())
     check_length(kWhere, "grads.shared_gate", grads.shared_gate.size(), core.shared_gate.size());
-  const std::size_t listed =
-      std::visit([](const auto& list) { return list.size(); }, grads.experts);
-  if (listed != 0) check_length(kWhere, "grads.experts", listed, core.n_experts());
+  check_kinds(core, grads);
   for (std::size_t e = 0; e < core.n_experts(); ++e)
     check_grads(core.experts[e], grads_of_expert(grads, e), kWhere);
   if (core.shared) check_grads(*core.shared, grads_of_shared(grads), "moe_ffn, shared expert");
@@ -278,9 +197,9 @@ void run_expert_backward(const MoeCore& core, ExpertRows& piece, ConstMatrix x,
   const Matrix dy_rows(workspace.take(rows * d), rows, d);
   const Matrix dx_rows(workspace.take(rows * d), rows, d);
   const std::span<float> weight_grads(workspace.take(rows), rows);
-  gather(x, piece.tokens, piece.x, pool);
-  if (weight_input) scale_rows(piece.x, piece.weights, pool);
-  gather(dy, piece.tokens, dy_rows, pool);
+  gather_rows(x, piece.tokens, piece.x, workspace);
+  if (weight_input) scale_rows(piece.x, piece.weights, workspace);
+  gather_rows(dy, piece.tokens, dy_rows, workspace);
   const auto part = [&](const SavedMatrix& whole) {
     return whole.rows == 0 ? ConstMatrix() : whole.view().rows_from(piece.first, rows);
   };
@@ -292,9 +211,9 @@ void run_expert_backward(const MoeCore& core, ExpertRows& piece, ConstMatrix x,
     pool.for_each(rows, [&](std::size_t r, unsigned) {
       weight_grads[r] = dot(dx_rows.row(r), x.row(piece.tokens[r]));
     });
-    scale_rows(dx_rows, piece.weights, pool);
+    scale_rows(dx_rows, piece.weights, workspace);
   }
-  scatter_add(dx_rows, piece.tokens, dx, pool);
+  scatter_add_rows(dx_rows, piece.tokens, dx, workspace);
   for (std::size_t r = 0; r < rows; ++r) dweights[piece.pairs[r]] = weight_grads[r];
 }
 
@@ -321,23 +240,20 @@ void run_shared_backward(const MoeCore& core, ConstMatrix x, const MoeSaved& sav
     });
     if (!grads.shared_gate.empty()) bias_gradient(x, weight_grads, grads.shared_gate, workspace);
   }
-  const auto add = kernels().rows.add;
-  pool.for_each(x.rows,
-                [&](std::size_t t, unsigned) { add(own.row(t).data(), dx.row(t).data(), x.cols); });
+  add_rows(own, dx, workspace);
 }
 
 }  // namespace
 
 void MoeFfn::backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matrix dx,
-                      const MoeGrads& grads, Workspace& workspace,
-                      const RouterLossScale& losses) const {
+                      const MoeGrads& grads, Workspace& workspace) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
   check_shape(kWhere, "dy", dy, x.rows, d_model());
   check_shape(kWhere, "dx", dx, x.rows, d_model());
   check_saved(*core_, x, saved);
   check_moe_grads(*core_, grads);
-  if (!losses.counted.empty())
-    check_length(kWhere, "losses.counted", losses.counted.size(), x.rows);
+  if (!grads.losses.counted.empty())
+    check_length(kWhere, "grads.losses.counted", grads.losses.counted.size(), x.rows);
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   fill_zero(dx);
   if (x.rows == 0) return;
@@ -346,7 +262,7 @@ void MoeFfn::backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matr
   std::fill(dweights.begin(), dweights.end(), 0.0F);  // dropped pairs have no gradient
   for (std::size_t e = 0; e < n_experts(); ++e)
     for (std::size_t first = saved.offsets[e]; first < saved.offsets[e + 1];
-         first += kRowsPerPiece) {
+         first += kTokensPerPiece) {
       const ScratchScope one(workspace);
       ExpertRows piece(*core_, saved, e, first, workspace);
       run_expert_backward(*core_, piece, x, saved, dy, dx, grads_of_expert(grads, e), dweights,
@@ -354,7 +270,7 @@ void MoeFfn::backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matr
     }
   const Matrix dlogits(workspace.take(x.rows * n_experts()), x.rows, n_experts());
   choose_experts_backward(core_->routing, saved.routing, dweights, dlogits, workspace);
-  router_losses_backward(saved.routing, core_->routing.scoring, losses, dlogits);
+  router_losses_backward(saved.routing, core_->routing.scoring, grads.losses, dlogits);
   if (grads.router.data != nullptr) weight_gradient(dlogits, x, grads.router, workspace);
   if (!grads.router_bias.empty()) bias_gradient(dlogits, {}, grads.router_bias, workspace);
   gemm_add(dlogits, core_->router_back, dx, workspace);

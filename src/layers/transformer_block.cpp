@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "kernels/dispatch.h"
 #include "layers/shape_check.h"
+#include "ops/token_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
@@ -28,14 +28,6 @@ void copy_rows(ConstMatrix from, Matrix to) {
 
 void keep(ConstMatrix rows, SavedMatrix& saved) {
   copy_rows(rows, saved.resize(rows.rows, rows.cols));
-}
-
-// y += x; x, y: [tokens, d_model].
-void add_rows(ConstMatrix x, Matrix y, Workspace& workspace) {
-  const auto add = kernels().rows.add;
-  workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
-    add(x.row(row).data(), y.row(row).data(), x.cols);
-  });
 }
 
 // The norms of one branch; behind is null but in a sandwich.

@@ -24,24 +24,14 @@ bool is_own_scoring(Scoring scoring) {
   return scoring == Scoring::sigmoid || scoring == Scoring::sqrt_softplus;
 }
 
-// Weights of the chosen experts divided by their sum are the softmax of the logarithms of their
-// scores: no sum can underflow to 0.
-double log_score(Scoring scoring, double logit) {
-  switch (scoring) {
-    case Scoring::sigmoid: return std::min(logit, 0.0) - std::log1p(std::exp(-std::fabs(logit)));
-    case Scoring::sqrt_softplus:  // softplus(x) is e^x where e^x is tiny
-      return 0.5 * (logit < -40 ? logit : std::log(softplus(logit)));
-    default: return logit;
-  }
+// s(logit) of the two scorings that look at one expert at a time.
+double own_score(Scoring scoring, double logit) {
+  return scoring == Scoring::sigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
 }
 
-double log_score_slope(Scoring scoring, double logit) {
-  switch (scoring) {
-    case Scoring::sigmoid: return sigmoid(-logit);
-    case Scoring::sqrt_softplus:
-      return 0.5 * (logit < -40 ? 1.0 : sigmoid(logit) / softplus(logit));
-    default: return 1;
-  }
+double own_score_slope(Scoring scoring, double logit) {
+  if (scoring == Scoring::sigmoid) return sigmoid(logit) * sigmoid(-logit);
+  return own_score(scoring, logit) * log_score_slope(scoring, logit);
 }
 
 bool divides_by_sum(const Routing& routing) {
@@ -167,13 +157,22 @@ std::span<const float> logits_of(const RoutingResult& result, std::size_t token)
 
 }  // namespace
 
-double own_score(Scoring scoring, double logit) {
-  return scoring == Scoring::sigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
+double log_score(Scoring scoring, double logit) {
+  switch (scoring) {
+    case Scoring::sigmoid: return std::min(logit, 0.0) - std::log1p(std::exp(-std::fabs(logit)));
+    case Scoring::sqrt_softplus:  // softplus(x) is e^x where e^x is tiny
+      return 0.5 * (logit < -40 ? logit : std::log(softplus(logit)));
+    default: return logit;
+  }
 }
 
-double own_score_slope(Scoring scoring, double logit) {
-  if (scoring == Scoring::sigmoid) return sigmoid(logit) * sigmoid(-logit);
-  return own_score(scoring, logit) * log_score_slope(scoring, logit);
+double log_score_slope(Scoring scoring, double logit) {
+  switch (scoring) {
+    case Scoring::sigmoid: return sigmoid(-logit);
+    case Scoring::sqrt_softplus:
+      return 0.5 * (logit < -40 ? 1.0 : sigmoid(logit) / softplus(logit));
+    default: return 1;
+  }
 }
 
 void choose_experts(const Routing& routing, std::span<const float> selection_bias,
@@ -197,28 +196,6 @@ void choose_experts(const Routing& routing, std::span<const float> selection_bia
   result.non_finite_tokens = 0;
   for (unsigned thread = 0; thread < pool.threads(); ++thread)
     result.non_finite_tokens += static_cast<std::uint64_t>(bad[thread]);
-}
-
-void drop_beyond_capacity(const Routing& routing, RoutingResult& result) {
-  std::fill(result.dropped.begin(), result.dropped.end(), char{0});
-  result.dropped_pairs = 0;
-  if (!routing.capacity_factor) return;
-  const double pairs = static_cast<double>(result.tokens) * static_cast<double>(result.top_k);
-  const double capacity = std::ceil(static_cast<double>(*routing.capacity_factor) * pairs /
-                                    static_cast<double>(result.n_experts));
-  std::vector<std::size_t> taken(result.n_experts);
-  for (std::size_t choice = 0; choice < result.top_k; ++choice)
-    for (std::size_t token = 0; token < result.tokens; ++token) {
-      const std::size_t pair = token * result.top_k + choice;
-      if (std::isnan(result.weights[pair])) continue;  // a dropped pair would hide its NaN
-      std::size_t& count = taken[result.experts[pair]];
-      if (static_cast<double>(count) < capacity) {
-        ++count;
-      } else {
-        result.dropped[pair] = 1;
-        ++result.dropped_pairs;
-      }
-    }
 }
 
 void choose_experts_backward(const Routing& routing, const RoutingResult& result,

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "ops/tile_tasks.h"
+#include "ops/token_rows.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
 namespace {
 
-constexpr std::size_t kTokensPerSum = 2048;
 constexpr std::size_t kTransposeRows = 16;
 
 // panels: [ceil(in / 64)][tokens, 64] from x: [tokens, in]; missing columns are 0.
@@ -59,8 +59,8 @@ void add_piece(ConstMatrix dy, ConstMatrix x, Matrix dw, Workspace& workspace) {
 }  // namespace
 
 void weight_gradient(ConstMatrix dy, ConstMatrix x, Matrix dw, Workspace& workspace) {
-  for (std::size_t first = 0; first < x.rows; first += kTokensPerSum) {
-    const std::size_t count = std::min(kTokensPerSum, x.rows - first);
+  for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
+    const std::size_t count = std::min(kTokensPerPiece, x.rows - first);
     add_piece(dy.rows_from(first, count), x.rows_from(first, count), dw, workspace);
   }
 }

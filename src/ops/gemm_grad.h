@@ -1,5 +1,6 @@
 // Gradients of weights and biases: sums over tokens, in ascending order, one accumulator per
-// element (a new one for each piece of kTokensPerSum tokens). Bits do not depend on threads.
+// element (a new one for each piece of kTokensPerPiece tokens (ops/token_rows.h)). Bits do not
+// depend on threads.
 #pragma once
 
 #include <span>

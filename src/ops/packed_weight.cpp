@@ -1,8 +1,12 @@
 #include "ops/packed_weight.h"
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <new>
+#include <span>
 
 #include "kernels/gemm_kernels.h"
 
@@ -24,6 +28,23 @@ void pack_rows(MatrixView<const From> weight, To* panel) {
       store(as_f32(weight.data[n * weight.stride + k]), row[n]);
     std::fill(row + weight.rows, row + kPanel, To{});
   }
+}
+
+// Whole numbers, so that the compiler may look at many at once: an exponent of all ones is NaN or
+// infinity.
+bool all_finite(std::span<const float> values) {
+  std::uint32_t bad = 0;
+  for (const float value : values) {
+    const std::uint32_t exponent = std::bit_cast<std::uint32_t>(value) & 0x7F800000U;
+    bad |= exponent == 0x7F800000U ? 1U : 0U;
+  }
+  return bad == 0;
+}
+
+bool all_finite(std::span<const Bf16> values) {
+  std::uint32_t bad = 0;
+  for (const Bf16 value : values) bad |= (value.bits & 0x7F80U) == 0x7F80U ? 1U : 0U;
+  return bad == 0;
 }
 
 // Column `first` and up to 63 more of a packed weight become one panel of its transpose.
@@ -55,18 +76,19 @@ PackedWeight::PackedWeight(std::size_t out, std::size_t in, Dtype dtype)
 
 PackedWeight::PackedWeight(const Weight& weight)
     : PackedWeight(weight_rows(weight), weight_cols(weight), weight_dtype(weight)) {
-  for (std::size_t p = 0; p < panels(); ++p) pack_one(weight, p);
-  finite_ = scan_finite();
+  for (std::size_t p = 0; p < panels(); ++p) finite_ = pack_one(weight, p) && finite_;
 }
 
-void PackedWeight::pack_one(const Weight& weight, std::size_t index) {
+bool PackedWeight::pack_one(const Weight& weight, std::size_t index) {
   const std::size_t first = index * kPanel, rows = std::min(kPanel, out_ - first);
-  std::visit(
+  return std::visit(
       [&](const auto& matrix) {
-        if (dtype_ == Dtype::f32)
-          pack_rows(matrix.rows_from(first, rows), data_.data() + first * in_);
-        else
-          pack_rows(matrix.rows_from(first, rows), data_bf16_.data() + first * in_);
+        const auto pack = [&](auto* panel) {
+          pack_rows(matrix.rows_from(first, rows), panel);
+          return all_finite({panel, kPanel * in_});
+        };
+        return dtype_ == Dtype::f32 ? pack(data_.data() + first * in_)
+                                    : pack(data_bf16_.data() + first * in_);
       },
       weight);
 }
@@ -89,8 +111,11 @@ PackedWeight PackedWeight::transposed() const {
 }
 
 void PackedWeight::repack(const Weight& weight, ThreadPool& pool) {
-  pool.for_each(panels(), [&](std::size_t p, unsigned) { pack_one(weight, p); });
-  finite_ = scan_finite();
+  std::atomic<bool> finite = true;
+  pool.for_each(panels(), [&](std::size_t p, unsigned) {
+    if (!pack_one(weight, p)) finite.store(false, std::memory_order_relaxed);
+  });
+  finite_ = finite.load();
 }
 
 void PackedWeight::repack_transposed(const PackedWeight& weight, ThreadPool& pool) {
@@ -104,14 +129,6 @@ void PackedWeight::copy_to(Matrix weight) const {
       const std::size_t at = (n / kPanel * in_ + k) * kPanel + n % kPanel;
       weight.row(n)[k] = dtype_ == Dtype::f32 ? data_.data()[at] : to_float(data_bf16_.data()[at]);
     }
-}
-
-// A finite value times 0 is 0; infinity and NaN times 0 are NaN, and a sum keeps that.
-bool PackedWeight::scan_finite() const {
-  float sum = 0;
-  for (std::size_t i = 0; i < data_.size(); ++i) sum += data_.data()[i] * 0.0F;
-  for (std::size_t i = 0; i < data_bf16_.size(); ++i) sum += to_float(data_bf16_.data()[i]) * 0.0F;
-  return sum == 0.0F;
 }
 
 std::size_t PackedWeight::panels() const { return (out_ + kPanel - 1) / kPanel; }

@@ -35,9 +35,8 @@ class PackedWeight {
 
  private:
   PackedWeight(std::size_t out, std::size_t in, Dtype dtype);
-  void pack_one(const Weight& weight, std::size_t index);
+  bool pack_one(const Weight& weight, std::size_t index);  // whether all values are finite
   void pack_one_transposed(const PackedWeight& weight, std::size_t index);
-  bool scan_finite() const;
 
   AlignedBuffer<float> data_;
   AlignedBuffer<Bf16> data_bf16_;

@@ -28,13 +28,13 @@ std::size_t rotary_width(const RotaryOptions& options, std::size_t head_dim) {
 
 void fill_rotary_table(const RotaryOptions& options, Matrix table, ThreadPool& pool) {
   const std::size_t pairs = table.cols / 2;
-  pool.for_each(table.rows, [&](std::size_t position, unsigned) {
-    const auto row = table.row(position);
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(table.cols);
-      const double angle = static_cast<double>(position) * std::pow(options.theta, exponent);
-      row[i] = static_cast<float>(std::cos(angle));
-      row[pairs + i] = static_cast<float>(std::sin(angle));
+  pool.for_each(pairs, [&](std::size_t i, unsigned) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(table.cols);
+    const double turn = std::pow(options.theta, exponent);
+    for (std::size_t position = 0; position < table.rows; ++position) {
+      const double angle = static_cast<double>(position) * turn;
+      table.row(position)[i] = static_cast<float>(std::cos(angle));
+      table.row(position)[pairs + i] = static_cast<float>(std::sin(angle));
     }
   });
 }

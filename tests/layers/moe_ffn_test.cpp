@@ -238,6 +238,85 @@ TEST_CASE("a weight on the input differs from one on the result") {
   CHECK(run(MoeFfn(weights, Activation::relu, routing), x, workspace)[0] == 2.5F);
 }
 
+TEST_CASE("more rows of one expert than one piece: gradients are the sum over tokens") {
+  constexpr std::size_t tokens = 2503;
+  const SampleMixture sample(1, 3, 5, 9000);
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const MoeFfn layer(sample.weights(), Activation::silu, top(1), Packing::forward_and_backward);
+  const GatedFfn alone(sample.gated[0], Activation::silu, Packing::forward_and_backward);
+  const auto x = real_values(tokens * 3, 23);
+  MoeSaved saved;
+  GatedSaved alone_saved;
+  const auto y = run(layer, x, workspace, &saved);
+  std::vector<float> expected(y.size());
+  const ConstMatrix x_view(x.data(), tokens, 3);
+  alone.forward(x_view, {expected.data(), tokens, 3}, workspace, &alone_saved);
+  CHECK(y == expected);
+  // Weight 1, one expert: the mixture is the expert, also backward.
+  Gradients grads(sample);
+  std::vector<float> dx(x.size()), dx_alone(x.size()), gate(15), down(15), bias(5);
+  backward(layer, x, saved, dx, grads.views, workspace);
+  GatedGrads alone_grads;
+  alone_grads.gate = {gate.data(), 5, 3};
+  alone_grads.down = {down.data(), 3, 5};
+  alone_grads.up_bias = bias;
+  const auto dy = real_values(x.size(), 211);
+  alone.backward(x_view, alone_saved, {dy.data(), tokens, 3}, {dx_alone.data(), tokens, 3},
+                 alone_grads, workspace);
+  CHECK(dx == dx_alone);
+  CHECK(grads.gate[0] == gate);
+  CHECK(grads.down[0] == down);
+  CHECK(grads.bias[0] == bias);
+}
+
+TEST_CASE("saved values or gradients of another layer are refused") {
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  const SampleMixture sample(kExperts, kModel, kFf, 9100);
+  const SampleExpert shared(kModel, 17, 9200);
+  const std::vector<float> shared_gate = real_values(kModel, 29);
+  const auto x = real_values(kTokens * kModel, 31);
+  std::vector<float> dx(x.size());
+  MoeWeights plain = sample.weights(), with_gate = plain, without_gate = plain, dense = plain;
+  with_gate.shared = SharedExpert{shared.gated(), Activation::silu, shared_gate};
+  without_gate.shared = SharedExpert{shared.gated(), Activation::silu, {}};
+  dense.shared = SharedExpert{shared.dense(), Activation::silu, {}};
+  const auto build = [](const MoeWeights& weights) {
+    return MoeFfn(weights, Activation::silu, top(2), Packing::forward_and_backward);
+  };
+  const MoeFfn layer = build(with_gate);
+  for (const MoeWeights& other : {plain, without_gate, dense}) {
+    MoeSaved saved;
+    run(build(other), x, workspace, &saved);
+    CHECK_THROWS_AS(backward(layer, x, saved, dx, {}, workspace), Error);
+  }
+  MoeSaved saved;
+  run(layer, x, workspace, &saved);
+  backward(layer, x, saved, dx, {}, workspace);
+  const auto refused = [&](auto change) {
+    MoeSaved changed = saved;
+    change(changed);
+    CHECK_THROWS_AS(backward(layer, x, changed, dx, {}, workspace), Error);
+  };
+  refused([](MoeSaved& s) { s.pairs[3] = 1'000'000; });
+  refused([](MoeSaved& s) { s.offsets[1] = 1'000'000; });
+  refused([](MoeSaved& s) { s.offsets.pop_back(); });
+  refused([](MoeSaved& s) { s.routing.experts[2] = kExperts; });
+  refused([](MoeSaved& s) { s.routing.logits.pop_back(); });
+  refused([](MoeSaved& s) { s.shared_logits.clear(); });
+  refused([](MoeSaved& s) { s.up.rows -= 1; });
+  MoeGrads grads;
+  grads.experts = std::vector<DenseGrads>(kExperts);
+  CHECK_THROWS_AS(backward(layer, x, saved, dx, grads, workspace), Error);
+  grads.experts = std::vector<GatedGrads>(kExperts - 1);
+  CHECK_THROWS_AS(backward(layer, x, saved, dx, grads, workspace), Error);
+  std::vector<float> up(17 * kModel);
+  MoeGrads shared_grads;
+  shared_grads.shared = DenseGrads{{up.data(), 17, kModel}, {}, {}, {}};
+  CHECK_THROWS_AS(backward(layer, x, saved, dx, shared_grads, workspace), Error);
+}
+
 TEST_CASE("counts: parameters, those one token uses, bytes") {
   const SampleMixture sample(kExperts, kModel, kFf, 6000);
   MoeWeights weights = sample.weights();
@@ -249,6 +328,9 @@ TEST_CASE("counts: parameters, those one token uses, bytes") {
   CHECK(layer.parameters() == kExperts * expert + rest);
   CHECK(layer.active_parameters() == 2 * expert + rest);
   CHECK(layer.shared_d_ff() == 17);
+  // Panels of 64 columns: each expert 2 x 13 x 64 and 37 x 64 values, the shared one as many of 17.
+  CHECK(layer.packed_bytes() ==
+        4 * 64 * (kExperts * (2 * kModel + kFf) + (2 * kModel + 17) + kModel));
   CHECK(layer.router_has_task_gradient());
   CHECK_FALSE(MoeFfn(weights, Activation::silu, top(1)).router_has_task_gradient());
   CHECK(MoeFfn(weights, Activation::silu, top(1, false)).router_has_task_gradient());

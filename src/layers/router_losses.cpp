@@ -1,10 +1,11 @@
 // Load, entropy and the router's own losses, in float64, tokens in ascending order.
+#include "layers/router_losses.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "base/check.h"
-#include "fourfold/router.h"
 #include "ops/expert_router.h"
 
 namespace fourfold {
@@ -48,18 +49,19 @@ struct Balance {
   static double probabilities(const RoutingResult& routing, Scoring scoring, std::size_t token,
                               std::vector<double>& p) {
     const float* logits = &routing.logits[token * routing.n_experts];
-    double top = logits[0], sum = 0;
-    for (std::size_t e = 1; e < p.size(); ++e) top = std::max(top, static_cast<double>(logits[e]));
-    for (std::size_t e = 0; e < p.size(); ++e) sum += std::exp(logits[e] - top);
-    const double lse = top + std::log(sum);
-    if (scoring == Scoring::softmax || scoring == Scoring::softmax_topk) {
-      for (std::size_t e = 0; e < p.size(); ++e) p[e] = std::exp(logits[e] - lse);
-      return lse;
-    }
-    double total = 0;
-    for (std::size_t e = 0; e < p.size(); ++e) total += p[e] = own_score(scoring, logits[e]);
-    for (double& value : p) value /= total;
-    return lse;
+    softmax(p, [&](std::size_t e) { return log_score(scoring, logits[e]); });
+    std::vector<double> unused(p.size());
+    return softmax(unused, [&](std::size_t e) { return static_cast<double>(logits[e]); });
+  }
+
+  // p = softmax of value(e); returns the logarithm of the sum of exponentials.
+  template <class Value>
+  static double softmax(std::vector<double>& p, const Value& value) {
+    double top = value(0), sum = 0;
+    for (std::size_t e = 1; e < p.size(); ++e) top = std::max(top, value(e));
+    for (std::size_t e = 0; e < p.size(); ++e) sum += p[e] = std::exp(value(e) - top);
+    for (double& share : p) share /= sum;
+    return top + std::log(sum);
   }
 };
 
@@ -131,21 +133,18 @@ void router_losses_backward(const RoutingResult& routing, Scoring scoring,
   std::vector<double> p(n), softmax(n);
   for (std::size_t t = 0; t < routing.tokens; ++t) {
     if (!counts(scale.counted, t)) continue;
-    const double lse = Balance::probabilities(routing, Scoring::softmax, t, softmax);
+    const float* logits = &routing.logits[t * n];
     Balance::probabilities(routing, scoring, t, p);
+    const double lse = Balance::probabilities(routing, Scoring::softmax, t, softmax);
     const auto slope = [&](std::size_t e) {  // of the loss, by P of this token
       return scale.load_balance * static_cast<double>(n) * balance.share[e] / balance.tokens;
     };
-    double mean = 0, total = 0;
+    double mean = 0;
     for (std::size_t e = 0; e < n; ++e) mean += p[e] * slope(e);
-    const bool own = scoring == Scoring::sigmoid || scoring == Scoring::sqrt_softplus;
-    const float* logits = &routing.logits[t * n];
-    if (own)
-      for (std::size_t e = 0; e < n; ++e) total += own_score(scoring, logits[e]);
     for (std::size_t e = 0; e < n; ++e) {
-      const double inner = own ? own_score_slope(scoring, logits[e]) / total : p[e];
+      const double from_balance = p[e] * (slope(e) - mean) * log_score_slope(scoring, logits[e]);
       const double from_z = scale.z * 2 * lse * softmax[e] / balance.tokens;
-      dlogits.row(t)[e] += static_cast<float>(inner * (slope(e) - mean) + from_z);
+      dlogits.row(t)[e] += static_cast<float>(from_balance + from_z);
     }
   }
 }

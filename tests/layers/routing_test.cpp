@@ -1,7 +1,5 @@
 // The choice of experts: weights of every scoring, ties, biases, groups, capacity, bad logits, and
 // the router's own losses.
-#include "ops/expert_router.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include "fourfold/error.h"
+#include "layers/moe_plan.h"
+#include "ops/expert_router.h"
 #include "sample_values.h"
 
 namespace fourfold {
@@ -181,6 +181,13 @@ TEST_CASE("capacity keeps earlier tokens and counts first choices before second 
   CHECK(result.dropped_pairs == 5);
   rule.routing.capacity_factor = 8.0F;
   CHECK(run(rule, {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0}, 4).dropped_pairs == 0);
+  // Factors that float32 rounds up do not make room for one more.
+  for (const auto& [factor, room] : {std::pair(1.1F, 11U), {1.2F, 12U}, {2.2F, 22U}}) {
+    rule.routing.capacity_factor = factor;
+    std::vector<float> many;
+    for (int token = 0; token < 30; ++token) many.insert(many.end(), {1, 0, 0});
+    CHECK(run(rule, many, 3).dropped_pairs == 30 - room);
+  }
   // Token 0 chooses 0 then 1, token 1 chooses 1 then 0; one place each: both keep their first
   // choice.
   rule = rule_of(2, Scoring::softmax, true);
@@ -219,6 +226,12 @@ TEST_CASE("load balance is 1 when uniform, n_experts when collapsed, per layer")
   for (int token = 0; token < 4; ++token) collapsed.insert(collapsed.end(), {60, 0, 0, 0});
   CHECK(router_losses(run(top1, collapsed, 4), Scoring::softmax).load_balance ==
         doctest::Approx(4));
+}
+
+TEST_CASE("losses stay finite when every score underflows") {
+  const Rule rule = rule_of(1, Scoring::sigmoid, true);
+  const RouterLosses losses = router_losses(run(rule, {-1800, -1801}, 2), Scoring::sigmoid);
+  CHECK(losses.load_balance == doctest::Approx(2 / (1 + std::exp(-1.0))));
 }
 
 TEST_CASE("padding counts neither in the losses nor in the load") {

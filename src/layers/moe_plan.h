@@ -1,0 +1,36 @@
+// What a mixture's forward pass does with its tokens: which expert takes which, in what order, and
+// the rows of one expert brought together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "fourfold/ffn.h"
+#include "layers/moe_core.h"
+
+namespace fourfold {
+
+// Logits, choice, weights and capacity into plan.routing, then the kept (token, choice) pairs
+// sorted by expert, tokens ascending.
+void plan_experts(const MoeCore& core, ConstMatrix x, MoeSaved& plan, Workspace& workspace);
+
+// Marks what is beyond each expert's capacity: all first choices in token order, then all second
+// ones. Without a capacity factor nothing is.
+void drop_beyond_capacity(const Routing& routing, RoutingResult& result);
+
+// Throws Error{shape_mismatch} unless saved can be of a forward pass of this layer over x.
+void check_saved(const MoeCore& core, ConstMatrix x, const MoeSaved& saved);
+
+// At most kTokensPerPiece rows of one expert: their tokens and weights, and room for their inputs.
+struct ExpertRows {
+  std::size_t expert, first, rows;  // first: among the sorted pairs
+  std::span<const std::uint32_t> pairs;
+  std::span<std::uint32_t> tokens;
+  std::span<float> weights;
+  Matrix x;  // [rows, d_model]
+
+  ExpertRows(const MoeCore& core, const MoeSaved& plan, std::size_t e, std::size_t begin,
+             Workspace& workspace);
+};
+
+}  // namespace fourfold
