@@ -228,6 +228,7 @@ void MultiHeadAttention::forward(ConstMatrix x, std::span<const std::size_t> seq
                                            : Matrix(workspace.take(tokens * width), tokens, width);
   const Matrix mixed = save != nullptr ? save->mixed.resize(tokens, heads)
                                        : Matrix(workspace.take(tokens * heads), tokens, heads);
+  if (tokens == 0) return;
   gemm(in_type_of(core, x, workspace), core.query_key_value, core.query_key_value_bias,
        Activation::identity, projected, workspace);
   turn_queries_and_keys(core, projected, sequence_lengths, Turn::forward, workspace);
@@ -249,6 +250,7 @@ void MultiHeadAttention::backward(ConstMatrix x, std::span<const std::size_t> se
   check_shape(kWhere, "dx", dx, tokens, d_model());
   check_sequences(kWhere, tokens, sequence_lengths);
   check_grads(core, grads);
+  if (tokens == 0) return;
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const ScratchScope scratch(workspace);
   const ConstMatrix x_in = in_type_of(core, x, workspace), dy_in = in_type_of(core, dy, workspace);
