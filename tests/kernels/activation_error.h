@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -49,16 +51,18 @@ struct ActivationError {
 
 // |found - expected|; where expected is NaN or rounds to an infinite float, found must be the same.
 inline double distance(float found, double expected) {
-  if (std::isnan(expected)) return std::isnan(found) ? 0 : std::numeric_limits<double>::infinity();
-  if (std::isinf(static_cast<float>(expected)))
-    return found == static_cast<float>(expected) ? 0 : std::numeric_limits<double>::infinity();
-  return std::fabs(static_cast<double>(found) - expected);
+  const double gap = std::fabs(static_cast<double>(found) - expected);
+  if (std::fabs(expected) < 0x1.ffffffp127)  // rounds to a finite float
+    return std::isnan(gap) ? std::numeric_limits<double>::infinity() : gap;
+  const bool same =
+      std::isnan(expected) ? std::isnan(found) : found == static_cast<float>(expected);
+  return same ? 0 : std::numeric_limits<double>::infinity();
 }
 
-// The spacing of floats at a value of normal size.
-inline double float_spacing(double value) {
-  constexpr std::uint64_t kExponent = 0x7FFULL << 52;
-  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(value) & kExponent) - (23ULL << 52));
+// 1 / the spacing of floats at a value of normal size: a power of two, so multiplying is exact.
+inline double steps_per_unit(double value) {
+  constexpr std::uint64_t kExponent = 0x7FFULL << 52, kBias = 2046 + 23;
+  return std::bit_cast<double>((kBias << 52) - (std::bit_cast<std::uint64_t>(value) & kExponent));
 }
 
 // y: forward(x) and d: backward(x, 1), computed by the caller.
@@ -66,17 +70,17 @@ inline ActivationError activation_error(Activation kind, std::span<const float> 
                                         std::span<const float> y, std::span<const float> d) {
   ActivationError error;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double value = reference::activation(kind, x[i]), gap = distance(y[i], value);
-    if (std::fabs(value) >= 0x1p-126 && std::fabs(value) <= 0x1p128)
-      error.ulp.add(gap / float_spacing(value), x[i]);
-    else if (std::fabs(value) < 0x1p-126)
-      error.subnormal.add(gap / 0x1p-149, x[i]);
+    const double value = reference::activation(kind, x[i]), size = std::fabs(value);
+    const double gap = distance(y[i], value);
+    if (size < 0x1p-126)
+      error.subnormal.add(gap * 0x1p149, x[i]);
+    else if (size < 0x1p128)
+      error.ulp.add(gap * steps_per_unit(value), x[i]);
     else
       error.ulp.add(gap, x[i]);
-    const double slope = reference::activation_derivative(kind, x[i]);
-    const double slope_gap = distance(d[i], slope);
-    error.slope.add(slope_gap == 0 ? 0 : slope_gap / (0x1p-23 * std::fmax(1, std::fabs(slope))),
-                    x[i]);
+    const double slope = reference::activation_derivative(kind, x[i]), steep = std::fabs(slope);
+    const double slope_gap = distance(d[i], slope) * 0x1p23;
+    error.slope.add(steep > 1 && slope_gap > 0 ? slope_gap / steep : slope_gap, x[i]);
   }
   return error;
 }
