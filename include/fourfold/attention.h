@@ -74,6 +74,10 @@ class MultiHeadAttention {
                 const AttentionSaved& saved, ConstMatrix dy, Matrix dx, const AttentionGrads& grads,
                 Workspace& workspace) const;
 
+  // Throws what backward throws for a pass over so many tokens; changes nothing.
+  void check_backward(std::size_t tokens, std::span<const std::size_t> sequence_lengths,
+                      const AttentionSaved& saved, const AttentionGrads& grads) const;
+
   // New values of the same shapes; float32 values are rounded when the layer computes in bf16.
   void set_weights(const AttentionWeights& weights, Workspace& workspace);
   void pack_backward();  // adds the backward panels when they are not there

@@ -162,6 +162,9 @@ class DenseFfn {
                 const DenseGrads& grads, Workspace& workspace) const;
 
   // New values of the same shapes; float32 values are rounded when the layer computes in bf16.
+  // Throws what backward throws for a pass over so many tokens; changes nothing.
+  void check_backward(std::size_t tokens, const DenseSaved& saved, const DenseGrads& grads) const;
+
   void set_weights(const DenseWeights& weights, Workspace& workspace);
   void pack_backward();  // adds the backward panels when they are not there
   // Skips neurons whose hidden value is 0, token by token, in the product with down: relu, relu2
@@ -199,6 +202,9 @@ class GatedFfn {
                GatedSaved* save = nullptr) const;
   void backward(ConstMatrix x, const GatedSaved& saved, ConstMatrix dy, Matrix dx,
                 const GatedGrads& grads, Workspace& workspace) const;
+
+  // Throws what backward throws for a pass over so many tokens; changes nothing.
+  void check_backward(std::size_t tokens, const GatedSaved& saved, const GatedGrads& grads) const;
 
   void set_weights(const GatedWeights& weights, Workspace& workspace);
   void pack_backward();
@@ -240,6 +246,9 @@ class MoeFfn {
   void backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matrix dx,
                 const MoeGrads& grads, Workspace& workspace) const;
 
+  // Throws what backward throws for a pass over so many tokens; changes nothing.
+  void check_backward(std::size_t tokens, const MoeSaved& saved, const MoeGrads& grads) const;
+
   void set_weights(const MoeWeights& weights, Workspace& workspace);
   void pack_backward();
   void set_skip_zeros(bool on);
@@ -273,6 +282,8 @@ void forward(const AnyFfn& ffn, ConstMatrix x, Matrix y, Workspace& workspace,
              AnyFfnSaved* save = nullptr, FfnObserver* observer = nullptr);
 void backward(const AnyFfn& ffn, ConstMatrix x, const AnyFfnSaved& saved, ConstMatrix dy, Matrix dx,
               const AnyFfnGrads& grads, Workspace& workspace);
+void check_backward(const AnyFfn& ffn, std::size_t tokens, const AnyFfnSaved& saved,
+                    const AnyFfnGrads& grads);
 std::size_t d_model(const AnyFfn& ffn);
 std::uint64_t packed_bytes(const AnyFfn& ffn);
 

@@ -21,7 +21,9 @@ struct NormGrads {
 // Both norms: x, y, dy, dx are [tokens, d]; y may be x and dx may be dy, else they must not
 // overlap; zero tokens are fine. A token without spread, or of zeros, with eps 0 becomes beta, or
 // 0, and gets no gradient. backward computes from x again, so nothing is saved; sums over tokens
-// run in ascending order. All throw Error{shape_mismatch}.
+// run in ascending order. Squares are summed in float32: a token whose values differ by more than
+// about 1e19 / sqrt(d), or with eps 0 by less than 1e-19, counts as one without spread. All throw
+// Error{shape_mismatch}.
 class LayerNorm {
  public:
   // gamma: [d]; beta: [d], or empty: none. one_plus_gamma: 1 + gamma takes the place of gamma,
@@ -94,6 +96,8 @@ void forward(const AnyNorm& norm, ConstMatrix x, Matrix y, Workspace& workspace)
 void forward_residual(const AnyNorm& norm, Matrix x, ConstMatrix branch, Workspace& workspace);
 void backward(const AnyNorm& norm, ConstMatrix x, ConstMatrix dy, Matrix dx, const NormGrads& grads,
               Workspace& workspace);
+// Throws what backward throws for these gradients; changes nothing.
+void check_grads(const AnyNorm& norm, const NormGrads& grads);
 std::size_t d_model(const AnyNorm& norm);
 std::uint64_t parameters(const AnyNorm& norm);
 

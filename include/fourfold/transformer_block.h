@@ -59,7 +59,7 @@ class TransformerBlock {
                FfnObserver* observer = nullptr, BlockSaved* save = nullptr) const;
   // dx: [tokens, d_model] is overwritten; it must not overlap dy: [tokens, d_model]. saved and
   // sequence_lengths are those of the forward pass. Throws Error{shape_mismatch},
-  // Error{invalid_argument} without backward panels.
+  // Error{invalid_argument} without backward panels, before any gradient is added.
   void backward(std::span<const std::size_t> sequence_lengths, const BlockSaved& saved,
                 ConstMatrix dy, Matrix dx, const BlockGrads& grads, Workspace& workspace) const;
 
@@ -73,12 +73,14 @@ class TransformerBlock {
   BlockOrder order() const { return order_; }
   std::size_t d_model() const { return parts_.attention.d_model(); }
   const BlockParts& parts() const { return parts_; }
-  // For new weights; a part must not be replaced by one of another d_model.
+  // For new weights; a part must not be removed, nor replaced by one of another d_model.
   BlockParts& parts() { return parts_; }
   const MultiHeadAttention& attention() const { return parts_.attention; }
   const AnyFfn& ffn() const { return parts_.ffn; }
 
  private:
+  void check_backward(std::size_t tokens, std::span<const std::size_t> sequence_lengths,
+                      const BlockSaved& saved, const BlockGrads& grads) const;
   void run_attention(Matrix x, std::span<const std::size_t> sequence_lengths, Workspace& workspace,
                      BlockSaved* save) const;
   void run_ffn(Matrix x, Workspace& workspace, FfnObserver* observer, BlockSaved* save) const;

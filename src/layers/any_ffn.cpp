@@ -42,6 +42,18 @@ void forward(const AnyFfn& ffn, ConstMatrix x, Matrix y, Workspace& workspace, A
 
 void backward(const AnyFfn& ffn, ConstMatrix x, const AnyFfnSaved& saved, ConstMatrix dy, Matrix dx,
               const AnyFfnGrads& grads, Workspace& workspace) {
+  check_backward(ffn, x.rows, saved, grads);
+  std::visit(
+      [&](const auto& layer) {
+        using Kind = Parts<std::decay_t<decltype(layer)>>;
+        layer.backward(x, std::get<typename Kind::Saved>(saved), dy, dx,
+                       std::get<typename Kind::Grads>(grads), workspace);
+      },
+      ffn);
+}
+
+void check_backward(const AnyFfn& ffn, std::size_t tokens, const AnyFfnSaved& saved,
+                    const AnyFfnGrads& grads) {
   std::visit(
       [&](const auto& layer) {
         using Kind = Parts<std::decay_t<decltype(layer)>>;
@@ -49,7 +61,7 @@ void backward(const AnyFfn& ffn, ConstMatrix x, const AnyFfnSaved& saved, ConstM
         const auto* own_grads = std::get_if<typename Kind::Grads>(&grads);
         FOURFOLD_CHECK(own != nullptr && own_grads != nullptr, invalid_argument,
                        "[any_ffn] saved or grads belong to another kind of layer");
-        layer.backward(x, *own, dy, dx, *own_grads, workspace);
+        layer.check_backward(tokens, *own, *own_grads);
       },
       ffn);
 }

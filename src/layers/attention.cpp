@@ -244,12 +244,9 @@ void MultiHeadAttention::backward(ConstMatrix x, std::span<const std::size_t> se
   const AttentionCore& core = *core_;
   const std::size_t tokens = x.rows, width = core.projected_width(), heads = core.query_width();
   check_shape(kWhere, "x", x, tokens, d_model());
-  check_shape(kWhere, "saved.projected", saved.projected.view(), tokens, width);
-  check_shape(kWhere, "saved.mixed", saved.mixed.view(), tokens, heads);
   check_shape(kWhere, "dy", dy, tokens, d_model());
   check_shape(kWhere, "dx", dx, tokens, d_model());
-  check_sequences(kWhere, tokens, sequence_lengths);
-  check_grads(core, grads);
+  check_backward(tokens, sequence_lengths, saved, grads);
   if (tokens == 0) return;
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const ScratchScope scratch(workspace);
@@ -279,6 +276,16 @@ void MultiHeadAttention::backward(ConstMatrix x, std::span<const std::size_t> se
   add_weight(core.keys(dprojected), grads.key);
   add_weight(core.values(dprojected), grads.value);
   gemm(dprojected, core.query_key_value_back, {}, Activation::identity, dx, workspace);
+}
+
+void MultiHeadAttention::check_backward(std::size_t tokens,
+                                        std::span<const std::size_t> sequence_lengths,
+                                        const AttentionSaved& saved,
+                                        const AttentionGrads& grads) const {
+  check_shape(kWhere, "saved.projected", saved.projected.view(), tokens, core_->projected_width());
+  check_shape(kWhere, "saved.mixed", saved.mixed.view(), tokens, core_->query_width());
+  check_sequences(kWhere, tokens, sequence_lengths);
+  check_grads(*core_, grads);
 }
 
 void MultiHeadAttention::set_weights(const AttentionWeights& weights, Workspace& workspace) {

@@ -46,13 +46,17 @@ void DenseFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
 void DenseFfn::backward(ConstMatrix x, const DenseSaved& saved, ConstMatrix dy, Matrix dx,
                         const DenseGrads& grads, Workspace& workspace) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
-  check_shape(kWhere, "saved.pre", saved.pre.view(), x.rows, d_ff());
   check_shape(kWhere, "dy", dy, x.rows, d_model());
   check_shape(kWhere, "dx", dx, x.rows, d_model());
-  const CoreGrads all = core_grads(grads);
-  check_grads(*core_, all, kWhere);
+  check_backward(x.rows, saved, grads);
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  core_backward(*core_, x, {{}, saved.pre.view()}, dy, dx, all, {}, {}, workspace);
+  core_backward(*core_, x, {{}, saved.pre.view()}, dy, dx, core_grads(grads), {}, {}, workspace);
+}
+
+void DenseFfn::check_backward(std::size_t tokens, const DenseSaved& saved,
+                              const DenseGrads& grads) const {
+  check_shape(kWhere, "saved.pre", saved.pre.view(), tokens, d_ff());
+  check_grads(*core_, core_grads(grads), kWhere);
 }
 
 void DenseFfn::set_weights(const DenseWeights& weights, Workspace& workspace) {

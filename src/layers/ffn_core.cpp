@@ -35,6 +35,8 @@ void check_dimensions(const char* where, const Weight& up, Activation activation
   FOURFOLD_CHECK(d_ff > 0 && d_model > 0, invalid_argument,
                  std::string("[") + where + "] up is " + shape_text(d_ff, d_model) +
                      "; both dimensions must be at least 1");
+  FOURFOLD_CHECK(static_cast<std::size_t>(activation) < kActivations, invalid_argument,
+                 std::string("[") + where + "] there is no such activation");
   FOURFOLD_CHECK(gated || !is_gated_only(activation), unsupported,
                  std::string("[") + where + "] " + std::string(activation_name(activation)) +
                      " needs a gate: use it in a gated layer");

@@ -47,14 +47,19 @@ void GatedFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
 void GatedFfn::backward(ConstMatrix x, const GatedSaved& saved, ConstMatrix dy, Matrix dx,
                         const GatedGrads& grads, Workspace& workspace) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
-  check_shape(kWhere, "saved.gate", saved.gate.view(), x.rows, d_ff());
-  check_shape(kWhere, "saved.up", saved.up.view(), x.rows, d_ff());
   check_shape(kWhere, "dy", dy, x.rows, d_model());
   check_shape(kWhere, "dx", dx, x.rows, d_model());
-  const CoreGrads all = core_grads(grads);
-  check_grads(*core_, all, kWhere);
+  check_backward(x.rows, saved, grads);
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  core_backward(*core_, x, {saved.gate.view(), saved.up.view()}, dy, dx, all, {}, {}, workspace);
+  core_backward(*core_, x, {saved.gate.view(), saved.up.view()}, dy, dx, core_grads(grads), {}, {},
+                workspace);
+}
+
+void GatedFfn::check_backward(std::size_t tokens, const GatedSaved& saved,
+                              const GatedGrads& grads) const {
+  check_shape(kWhere, "saved.gate", saved.gate.view(), tokens, d_ff());
+  check_shape(kWhere, "saved.up", saved.up.view(), tokens, d_ff());
+  check_grads(*core_, core_grads(grads), kWhere);
 }
 
 void GatedFfn::set_weights(const GatedWeights& weights, Workspace& workspace) {

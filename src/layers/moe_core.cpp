@@ -36,6 +36,8 @@ void check_routing(const Routing& routing, std::size_t n_experts) {
                  std::string("[") + kWhere + "] top_k is " + std::to_string(routing.top_k) +
                      ", but top_groups leaves only " + std::to_string(open) +
                      " experts to choose from");
+  FOURFOLD_CHECK(routing.scoring >= Scoring::softmax && routing.scoring <= Scoring::sqrt_softplus,
+                 invalid_argument, std::string("[") + kWhere + "] there is no such scoring");
   check_factor("scaling", routing.scaling);
   if (routing.capacity_factor) check_factor("capacity_factor", *routing.capacity_factor);
 }

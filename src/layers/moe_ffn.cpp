@@ -250,10 +250,7 @@ void MoeFfn::backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matr
   check_shape(kWhere, "x", x, x.rows, d_model());
   check_shape(kWhere, "dy", dy, x.rows, d_model());
   check_shape(kWhere, "dx", dx, x.rows, d_model());
-  check_saved(*core_, x, saved);
-  check_moe_grads(*core_, grads);
-  if (!grads.losses.counted.empty())
-    check_length(kWhere, "grads.losses.counted", grads.losses.counted.size(), x.rows);
+  check_backward(x.rows, saved, grads);
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   fill_zero(dx);
   if (x.rows == 0) return;
@@ -275,6 +272,14 @@ void MoeFfn::backward(ConstMatrix x, const MoeSaved& saved, ConstMatrix dy, Matr
   if (!grads.router_bias.empty()) bias_gradient(dlogits, {}, grads.router_bias, workspace);
   gemm_add(dlogits, core_->router_back, dx, workspace);
   if (core_->shared) run_shared_backward(*core_, x, saved, dy, dx, grads, workspace);
+}
+
+void MoeFfn::check_backward(std::size_t tokens, const MoeSaved& saved,
+                            const MoeGrads& grads) const {
+  check_saved(*core_, tokens, saved);
+  check_moe_grads(*core_, grads);
+  if (!grads.losses.counted.empty())
+    check_length(kWhere, "grads.losses.counted", grads.losses.counted.size(), tokens);
 }
 
 void MoeFfn::set_weights(const MoeWeights& weights, Workspace& workspace) {

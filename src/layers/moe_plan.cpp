@@ -51,8 +51,8 @@ void drop_beyond_capacity(const Routing& routing, RoutingResult& result) {
   result.dropped_pairs = 0;
   if (!routing.capacity_factor) return;
   const double pairs = static_cast<double>(result.tokens) * static_cast<double>(result.top_k);
-  const double room = static_cast<double>(*routing.capacity_factor) * pairs /
-                      static_cast<double>(result.n_experts);
+  const double room =
+      static_cast<double>(*routing.capacity_factor) * pairs / static_cast<double>(result.n_experts);
   // 1.1 in float32 is a little more than 1.1: that must not make room for one more.
   const bool is_whole = std::fabs(room - std::round(room)) <= room * 0x1p-23;
   const double capacity = is_whole ? std::round(room) : std::ceil(room);
@@ -88,14 +88,14 @@ void plan_experts(const MoeCore& core, ConstMatrix x, MoeSaved& plan, Workspace&
   sort_pairs(plan);
 }
 
-void check_saved(const MoeCore& core, ConstMatrix x, const MoeSaved& saved) {
+void check_saved(const MoeCore& core, std::size_t tokens, const MoeSaved& saved) {
   const RoutingResult& routing = saved.routing;
   const FfnCore& expert = core.experts.front();
-  FOURFOLD_CHECK(routing.tokens == x.rows && routing.n_experts == core.n_experts() &&
+  FOURFOLD_CHECK(routing.tokens == tokens && routing.n_experts == core.n_experts() &&
                      routing.top_k == core.top_k() && pairs_are_sound(saved, core.n_experts()),
                  shape_mismatch,
                  "[moe_ffn] saved is not of a forward pass of this layer over " +
-                     std::to_string(x.rows) + " tokens");
+                     std::to_string(tokens) + " tokens");
   const auto check = [&](const char* name, const SavedMatrix& found, bool wanted, std::size_t rows,
                          std::size_t cols) {
     if (wanted) check_shape(kWhere, name, found.view(), rows, cols);
@@ -103,10 +103,10 @@ void check_saved(const MoeCore& core, ConstMatrix x, const MoeSaved& saved) {
   check("saved.up", saved.up, true, saved.pairs.size(), expert.d_ff());
   check("saved.gate", saved.gate, expert.gated(), saved.pairs.size(), expert.d_ff());
   if (!core.shared) return;
-  check("saved.shared_up", saved.shared_up, true, x.rows, core.shared->d_ff());
-  check("saved.shared_gate", saved.shared_gate, core.shared->gated(), x.rows, core.shared->d_ff());
+  check("saved.shared_up", saved.shared_up, true, tokens, core.shared->d_ff());
+  check("saved.shared_gate", saved.shared_gate, core.shared->gated(), tokens, core.shared->d_ff());
   check_length(kWhere, "saved.shared_logits", saved.shared_logits.size(),
-               core.shared_gate.empty() ? 0 : x.rows);
+               core.shared_gate.empty() ? 0 : tokens);
 }
 
 ExpertRows::ExpertRows(const MoeCore& core, const MoeSaved& plan, std::size_t e, std::size_t begin,

@@ -18,8 +18,9 @@ void plan_experts(const MoeCore& core, ConstMatrix x, MoeSaved& plan, Workspace&
 // ones. Without a capacity factor nothing is.
 void drop_beyond_capacity(const Routing& routing, RoutingResult& result);
 
-// Throws Error{shape_mismatch} unless saved can be of a forward pass of this layer over x.
-void check_saved(const MoeCore& core, ConstMatrix x, const MoeSaved& saved);
+// Throws Error{shape_mismatch} unless saved can be of a forward pass of this layer over so many
+// tokens.
+void check_saved(const MoeCore& core, std::size_t tokens, const MoeSaved& saved);
 
 // At most kTokensPerPiece rows of one expert: their tokens and weights, and room for their inputs.
 struct ExpertRows {

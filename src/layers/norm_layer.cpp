@@ -36,12 +36,16 @@ void check_pair(const char* where, const char* x_name, MatrixView<X> x, const ch
   check_shape(where, y_name, y, x.rows, d);
 }
 
+void check_norm_grads(const char* where, const NormGrads& grads, std::size_t d, bool has_beta) {
+  if (!grads.gamma.empty()) check_length(where, "grads.gamma", grads.gamma.size(), d);
+  if (!grads.beta.empty()) check_length(where, "grads.beta", grads.beta.size(), has_beta ? d : 0);
+}
+
 void check_backward(const char* where, ConstMatrix x, ConstMatrix dy, Matrix dx,
                     const NormGrads& grads, std::size_t d, bool has_beta) {
   check_pair(where, "x", x, "dy", dy, d);
   check_shape(where, "dx", dx, x.rows, d);
-  if (!grads.gamma.empty()) check_length(where, "grads.gamma", grads.gamma.size(), d);
-  if (!grads.beta.empty()) check_length(where, "grads.beta", grads.beta.size(), has_beta ? d : 0);
+  check_norm_grads(where, grads, d, has_beta);
 }
 
 // Calls norm(x, y) on float32 copies of bf16 rows.
@@ -145,6 +149,13 @@ void forward_residual(const AnyNorm& norm, Matrix x, ConstMatrix branch, Workspa
 void backward(const AnyNorm& norm, ConstMatrix x, ConstMatrix dy, Matrix dx, const NormGrads& grads,
               Workspace& workspace) {
   std::visit([&](const auto& kind) { kind.backward(x, dy, dx, grads, workspace); }, norm);
+}
+
+void check_grads(const AnyNorm& norm, const NormGrads& grads) {
+  const std::size_t d = d_model(norm);
+  const auto* layer = std::get_if<LayerNorm>(&norm);
+  const bool has_beta = layer != nullptr && layer->has_beta();
+  check_norm_grads(layer != nullptr ? "layer_norm" : "rms_norm", grads, d, has_beta);
 }
 
 std::size_t d_model(const AnyNorm& norm) {

@@ -120,6 +120,8 @@ void check_norm(const char* name, const std::optional<AnyNorm>& norm, bool neede
 
 TransformerBlock::TransformerBlock(BlockOrder order, BlockParts parts)
     : order_(order), parts_(std::move(parts)) {
+  FOURFOLD_CHECK(order >= BlockOrder::post_norm && order <= BlockOrder::parallel, invalid_argument,
+                 "[transformer_block] there is no such order");
   const bool sandwich = order == BlockOrder::sandwich;
   check_length(kWhere, "attention_norm", fourfold::d_model(parts_.attention_norm), d_model());
   check_length(kWhere, "ffn (d_model)", fourfold::d_model(parts_.ffn), d_model());
@@ -208,12 +210,33 @@ void TransformerBlock::run_parallel(Matrix x, std::span<const std::size_t> seque
   add_rows(ffn_branch, x, workspace);
 }
 
+void TransformerBlock::check_backward(std::size_t tokens,
+                                      std::span<const std::size_t> sequence_lengths,
+                                      const BlockSaved& saved, const BlockGrads& grads) const {
+  const auto check = [&](const char* name, const SavedMatrix& rows, bool wanted) {
+    if (wanted) check_shape(kWhere, name, rows.view(), tokens, d_model());
+  };
+  const bool halves = order_ != BlockOrder::parallel;
+  const bool tails = order_ == BlockOrder::post_norm || order_ == BlockOrder::sandwich;
+  check("saved.input", saved.input, true);
+  check("saved.middle", saved.middle, halves);
+  check("saved.attention_tail", saved.attention_tail, tails);
+  check("saved.ffn_tail", saved.ffn_tail, tails);
+  parts_.attention.check_backward(tokens, sequence_lengths, saved.attention, grads.attention);
+  fourfold::check_backward(parts_.ffn, tokens, saved.ffn, grads.ffn);
+  check_grads(parts_.attention_norm, grads.attention_norm);
+  if (parts_.ffn_norm) check_grads(*parts_.ffn_norm, grads.ffn_norm);
+  if (parts_.attention_post_norm)
+    check_grads(*parts_.attention_post_norm, grads.attention_post_norm);
+  if (parts_.ffn_post_norm) check_grads(*parts_.ffn_post_norm, grads.ffn_post_norm);
+}
+
 void TransformerBlock::backward(std::span<const std::size_t> sequence_lengths,
                                 const BlockSaved& saved, ConstMatrix dy, Matrix dx,
                                 const BlockGrads& grads, Workspace& workspace) const {
   check_shape(kWhere, "dy", dy, dy.rows, d_model());
   check_shape(kWhere, "dx", dx, dy.rows, d_model());
-  check_shape(kWhere, "saved.input", saved.input.view(), dy.rows, d_model());
+  check_backward(dy.rows, sequence_lengths, saved, grads);
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const ScratchScope scratch(workspace);
   const auto return_attention = [&](ConstMatrix in, ConstMatrix dout, Matrix din) {
@@ -241,7 +264,6 @@ void TransformerBlock::backward(std::span<const std::size_t> sequence_lengths,
     add_rows(dy, dx, workspace);
     return;
   }
-  check_shape(kWhere, "saved.middle", saved.middle.view(), dy.rows, d_model());
   const Matrix dmiddle = take_rows(workspace, dy);
   return_branch({order_, *parts_.ffn_norm, pointer(parts_.ffn_post_norm)}, saved.middle,
                 saved.ffn_tail, dy, dmiddle, {grads.ffn_norm, grads.ffn_post_norm}, workspace,

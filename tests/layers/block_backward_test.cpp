@@ -1,6 +1,8 @@
 // Gradients of TransformerBlock against central differences of the float64 block, in every order.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -134,6 +136,48 @@ TEST_CASE("a mixture of experts in a block: the residual adds its gradient to th
                  workspace);
   const Found expected = run(dense, start, dy);
   CHECK(reference::relative_difference(dx, reference::widened(expected.dx)) < 2e-5);
+  // Equal experts leave the router without a gradient of the task; its own losses still have one.
+  std::vector<float> router_grad(router.size());
+  MoeGrads with_losses;
+  with_losses.router = {router_grad.data(), 3, kModel};
+  with_losses.losses = {0.0F, 1.0F, {}};
+  grads.ffn = with_losses;
+  block.backward(kLengths, saved, {dy.data(), kTokens, kModel}, {dx.data(), kTokens, kModel}, grads,
+                 workspace);
+  float largest = 0;
+  for (const float value : router_grad) largest = std::max(largest, std::fabs(value));
+  CHECK(largest > 0.1F);
+}
+
+TEST_CASE("a refused backward adds nothing to any gradient") {
+  const BlockSample sample({BlockOrder::post_norm}, kDecoder, kModel, kFf);
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const TransformerBlock block = sample.block(Packing::forward_and_backward);
+  std::vector<float> x = real_values(kTokens * kModel, 5), dx(x.size());
+  const std::vector<float> dy = real_values(x.size(), 6);
+  BlockSaved saved;
+  block.forward({x.data(), kTokens, kModel}, kLengths, workspace, nullptr, &saved);
+  std::vector<float> up(kFf * kModel), gamma(kModel), narrow(kModel - 1);
+  DenseGrads ffn;
+  ffn.up = {up.data(), kFf, kModel};
+  BlockGrads grads;
+  grads.ffn = ffn;
+  grads.ffn_norm.gamma = gamma;
+  grads.attention_norm.gamma = narrow;  // too short, and the last part to be reached
+  const auto refused = [&](const BlockSaved& kept, std::vector<std::size_t> lengths) {
+    CHECK_THROWS_AS(block.backward(lengths, kept, {dy.data(), kTokens, kModel},
+                                   {dx.data(), kTokens, kModel}, grads, workspace),
+                    Error);
+    for (const float value : up) CHECK(value == 0);
+    for (const float value : gamma) CHECK(value == 0);
+  };
+  refused(saved, kLengths);
+  grads.attention_norm.gamma = {};
+  refused(saved, {kTokens + 1});
+  BlockSaved torn = saved;
+  torn.attention.mixed.rows -= 1;
+  refused(torn, kLengths);
 }
 
 TEST_CASE("no tokens give no gradient; wrong calls are errors") {
