@@ -25,6 +25,7 @@ PUBLIC_HEADERS = {
     "ffn.h": "layers",
     "ffn_counts.h": "layers",
     "fourfold.h": "lab",
+    "learn.h": "learn",
     "matrix.h": "base",
     "norm.h": "ops",
     "position.h": "ops",

@@ -97,7 +97,8 @@ std::string not_plain_number(const std::string& text) {
 // What holds for every option: marks are taken off, an empty value is a mistake and not "not
 // given".
 void prepare_options(CLI::App& program) {
-  for (CLI::App* command : program.get_subcommands({}))
+  for (CLI::App* command : program.get_subcommands({})) {
+    prepare_options(*command);
     for (CLI::Option* option : command->get_options()) {
       if (option->get_expected_max() == 0) {
         option->disable_flag_override();  // --json=false
@@ -111,6 +112,7 @@ void prepare_options(CLI::App& program) {
       option->transform(
           [](const std::string& text) { return text.starts_with(kWhole) ? text.substr(1) : text; });
     }
+  }
 }
 
 int run_program(int argc, char** argv) {
@@ -133,6 +135,7 @@ int run_program(int argc, char** argv) {
   add_profile(program, run);
   add_trace(program, run);
   add_embed(program, run);
+  add_learn(program, run);
   program.require_subcommand(0, 1);  // a text may be the name of a command
   prepare_options(program);
 

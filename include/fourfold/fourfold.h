@@ -7,6 +7,7 @@
 #include "fourfold/error.h"
 #include "fourfold/ffn.h"
 #include "fourfold/ffn_counts.h"
+#include "fourfold/learn.h"
 #include "fourfold/matrix.h"
 #include "fourfold/norm.h"
 #include "fourfold/position.h"
