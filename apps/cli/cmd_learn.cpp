@@ -2,10 +2,13 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/learn_commands.h"
 #include "cli/output.h"
 #include "cli/output_guard.h"
 #include "formats/json_writer.h"
 #include "fourfold/learn.h"
+#include "learn/concept_map.h"
+#include "learn/mistakes.h"
 #include "report/safe_text.h"
 #include "report/text_table.h"
 
@@ -63,6 +66,54 @@ void add_explain(CLI::App& learn, Runner& run) {
   });
 }
 
+void add_map(CLI::App& learn, Runner& run) {
+  struct Options : CommonOptions {
+    std::string idea;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = learn.add_subcommand("map", "The ideas and where each leads");
+  set_examples(*command,
+               "  fourfold learn map                 all ideas as a tree\n"
+               "  fourfold learn map moe             one idea, its links, cards and sources\n"
+               "  fourfold learn map --json\n");
+  auto* idea = command->add_option("IDEA", options->idea, "show this one");
+  add_common(*command, *options, false);
+  command->callback([options, idea, &run] {
+    run = [options, one = idea->count() > 0] {
+      check_outputs({options->json_out}, {}, "");
+      const LessonConcept* only = one ? &find_concept(options->idea) : nullptr;
+      show(
+          *options, [&] { return only != nullptr ? concept_text(*only) : concept_tree_text(); },
+          [&] { return concept_map_json(only); });
+      return kDone;
+    };
+  });
+}
+
+void add_mistakes(CLI::App& learn, Runner& run) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* command =
+      learn.add_subcommand("mistakes", "Two common mistakes, run so that they fail");
+  set_examples(*command,
+               "  fourfold learn mistakes\n"
+               "  fourfold learn mistakes --json\n"
+               "  fourfold learn mistakes --threads 1\n");
+  add_common(*command, *options, true);
+  command->callback([options, &run] {
+    run = [options] {
+      check_outputs({options->json_out}, {}, "");
+      Runtime runtime(threads_of(*options));
+      Workspace workspace(runtime);
+      const FlattenedRun flattened = run_flattened_mistake(workspace);
+      const RatioRun ratio = run_ratio_mistake(workspace);
+      show(
+          *options, [&] { return mistakes_text(flattened, ratio); },
+          [&] { return mistakes_json(flattened, ratio); });
+      return kDone;
+    };
+  });
+}
+
 }  // namespace
 
 void add_learn(CLI::App& program, Runner& run) {
@@ -71,12 +122,17 @@ void add_learn(CLI::App& program, Runner& run) {
                "  fourfold learn cards               flashcards that come back when they are due\n"
                "  fourfold learn quiz --count 10     questions with numbers, scored\n"
                "  fourfold learn map                 the ideas and how they hang together\n");
+  learn->footer("Help of a part: fourfold learn PART --help");  // its parts take it over
   learn->require_subcommand(0, 1);
+  add_learn_cards(*learn, run);
+  add_learn_quiz(*learn, run);
+  add_map(*learn, run);
   add_explain(*learn, run);
+  add_mistakes(*learn, run);
   learn->callback([learn, &run] {
     if (!learn->get_subcommands().empty()) return;
     run = [learn] {
-      print(learn->help());
+      print(learn->help("fourfold"));
       return kDone;
     };
   });

@@ -2,7 +2,6 @@
 // whose numbers the library computes, and the lesson page.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -68,6 +67,30 @@ struct Lesson {
 const Lesson& lesson();
 // data/lesson.json as it was compiled in, schema fourfold.lesson/1.
 std::string_view lesson_json();
+
+// A value that a question was made from.
+using QuizParameter = std::variant<std::uint64_t, double, bool, std::string, std::vector<double>>;
+
+struct QuizQuestion {
+  std::string kind;  // of quiz_kinds()
+  std::string question;
+  std::vector<std::pair<std::string, QuizParameter>> parameters;  // all that the answer rests on
+  std::vector<std::string> options;                               // a, b, c, d; empty: a number
+  double answer = 0;     // the number, or the option's index
+  double tolerance = 0;  // right: |given - answer| is at most this
+  int decimals = 0;      // with which the answer is shown
+  std::string unit;      // "%", "bytes"; may be empty
+  std::string working;   // the arithmetic that leads to the answer
+  std::vector<std::string> sources;
+};
+
+// "choice", the multiple-choice questions of the lesson, and the kinds that are generated.
+std::vector<std::string> quiz_kinds();
+// `count` questions, the same ones for the same seed and kinds. kinds: of quiz_kinds(), or
+// "generated" for all but choice; empty: all. Answers are computed by this library. Throws
+// Error{invalid_argument} for an unknown kind.
+std::vector<QuizQuestion> make_quiz(std::size_t count, std::uint64_t seed, Workspace& workspace,
+                                    const std::vector<std::string>& kinds = {});
 
 // The whole lesson as one offline HTML page.
 std::string lesson_page_html();
