@@ -57,10 +57,10 @@ std::uint64_t seed_of_now() {
 
 // In lines that fit behind the options' names.
 std::string kinds_help() {
-  constexpr std::size_t kColumn = 30;
+  constexpr std::size_t kColumns = kTextWidth - 30;
   std::string kinds = "only this kind, may be given again: generated (all but choice)";
   for (const std::string& kind : quiz_kinds()) kinds += ", " + kind;
-  std::string text = wrap_text(kinds, kTextWidth, kColumn);
+  std::string text = wrap_text(kinds, kColumns, 0);
   text.pop_back();
   return text;
 }

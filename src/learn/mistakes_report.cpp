@@ -80,11 +80,11 @@ std::string ratio_text(const RatioRun& run) {
                    fmt::format("{:.1f}-{:.1f}", 100 * row.least_error, 100 * row.most_error)});
   text += "\n" + table.render({});
   text += paragraph(
-      "Half the width loses dimensions for good. Each doubling fits more, costs twice the work, "
-      "and "
-      "helps less than the one before. "
-      "This is a toy with a random hidden layer: it shows why width is no free choice, and says "
-      "nothing about which ratio is best for language. Nothing here was trained.");
+      "Half the width loses dimensions for good. Each doubling costs twice the work, and from 2x "
+      "on "
+      "each helps less than the one before. This is a toy with a random hidden layer whose output "
+      "layer was solved, not trained: it shows why width is no free choice, and says nothing about "
+      "which ratio is best for language.");
   return text + paragraph(lesson().mistakes.at(1).correction);
 }
 
