@@ -218,8 +218,8 @@ void add_learn_cards(CLI::App& learn, Runner& run) {
       ->check(CLI::Range(1, 100000));
   command
       ->add_option("--state", options->state,
-                   "what the cards remember (default: fourfold/cards.json in $XDG_DATA_HOME or "
-                   "~/.local/share)")
+                   "what the cards remember (default: fourfold/cards.json in\n"
+                   "$XDG_DATA_HOME or ~/.local/share)")
       ->type_name("FILE");
   command->add_option("--date", options->date, "the day of the review (default: today)")
       ->type_name("YYYY-MM-DD");
