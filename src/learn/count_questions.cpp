@@ -3,12 +3,37 @@
 
 #include <array>
 
-#include "learn/ffn_size.h"
+#include "fourfold/ffn_counts.h"
 #include "learn/quiz_question.h"
 #include "report/number_text.h"
 
 namespace fourfold {
 namespace {
+
+// What a question is about, in the words of ffn_counts.h.
+struct FfnSize {
+  std::uint64_t d_model = 0, d_ff = 0;
+  bool gated = false, bias = false;
+  std::uint64_t n_experts = 0, top_k = 0;  // 0 experts: no mixture
+
+  FfnCounts counts() const {
+    FfnShape shape;
+    shape.kind = n_experts > 0 ? FfnKind::moe : gated ? FfnKind::gated : FfnKind::dense;
+    shape.d_model = d_model;
+    shape.d_ff = d_ff;
+    shape.biases = {gated && bias, bias, bias};
+    shape.gated_experts = gated;
+    shape.n_experts = n_experts;
+    shape.top_k = top_k;
+    return count_ffn(shape);
+  }
+  std::uint64_t matrices() const { return gated ? 3 : 2; }
+  std::uint64_t expert_weights() const { return matrices() * d_model * d_ff; }
+  std::uint64_t parameters() const { return counts().parameters; }
+  std::uint64_t active_parameters() const { return counts().active_parameters; }
+  std::uint64_t router() const { return counts().router; }
+  std::uint64_t macs_per_token() const { return counts().macs_per_token; }
+};
 
 double number(std::uint64_t count) { return static_cast<double>(count); }
 
@@ -73,9 +98,10 @@ QuizQuestion parameters_of_layer(const FfnSize& size) {
   question.unit = "parameters";
   question.working = fmt::format("Matrices: {}.", weights_line(size));
   if (size.bias)
-    question.working += fmt::format(
-        " Biases: {}{} + {} = {}. Together {}.", size.gated ? "2 * " : "", grouped(size.d_ff),
-        grouped(size.d_model), grouped(size.expert_biases()), grouped(size.parameters()));
+    question.working +=
+        fmt::format(" Biases: {}{} + {} = {}. Together {}.", size.gated ? "2 * " : "",
+                    grouped(size.d_ff), grouped(size.d_model),
+                    grouped(size.parameters() - size.expert_weights()), grouped(size.parameters()));
   question.sources = size.gated ? std::vector<std::string>{"shazeer2020"}
                                 : std::vector<std::string>{"vaswani2017", "computed-dense-count"};
   return question;
@@ -106,11 +132,12 @@ QuizQuestion parameters_of_mixture(QuestionRandom& random, bool active) {
   question.answer = number(active ? size.active_parameters() : size.parameters());
   question.unit = "parameters";
   const std::uint64_t times = active ? size.top_k : size.n_experts;
-  question.working = fmt::format(
-      "One expert: {}. Router: {} * {} = {}. Together {} * {} + {} = {}{}.", weights_line(size),
-      size.n_experts, grouped(size.d_model), grouped(size.router()), times, grouped(size.expert()),
-      grouped(size.router()), grouped(active ? size.active_parameters() : size.parameters()),
-      active ? "; the router always runs whole" : "; every expert is stored");
+  question.working =
+      fmt::format("One expert: {}. Router: {} * {} = {}. Together {} * {} + {} = {}{}.",
+                  weights_line(size), size.n_experts, grouped(size.d_model), grouped(size.router()),
+                  times, grouped(size.counts().expert), grouped(size.router()),
+                  grouped(active ? size.active_parameters() : size.parameters()),
+                  active ? "; the router always runs whole" : "; every expert is stored");
   question.sources = {"shazeer2017", "computed-moe"};
   return question;
 }
@@ -184,7 +211,7 @@ QuizQuestion backward_flops(QuestionRandom& random, Workspace&) {
   add_size(question, size);
   question.parameters.emplace_back("tokens", tokens);
   const std::uint64_t forward = 2 * tokens * size.macs_per_token();
-  question.answer = number(2 * forward);
+  question.answer = number(2 * tokens * size.counts().backward_macs_per_token);
   question.unit = "FLOPs";
   question.working = fmt::format(
       "Forward: 2 * {} tokens * {} MACs = {}. Each forward product has two in the backward pass, "

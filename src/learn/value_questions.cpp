@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "fourfold/activation.h"
-#include "fourfold/encoder_block.h"
 #include "fourfold/ffn.h"
+#include "fourfold/norm.h"
 #include "learn/quiz_question.h"
 #include "ops/expert_router.h"
 #include "report/number_text.h"
