@@ -121,7 +121,7 @@ void add_learn(CLI::App& program, Runner& run) {
   set_examples(*learn,
                "  fourfold learn cards               flashcards that come back when they are due\n"
                "  fourfold learn quiz --count 10     questions with numbers, scored\n"
-               "  fourfold learn map                 the ideas and how they hang together\n");
+               "  fourfold learn page --html OUT     the lesson as a page to play with\n");
   learn->footer("Help of a part: fourfold learn PART --help");  // its parts take it over
   learn->require_subcommand(0, 1);
   add_learn_cards(*learn, run);
@@ -129,6 +129,7 @@ void add_learn(CLI::App& program, Runner& run) {
   add_map(*learn, run);
   add_explain(*learn, run);
   add_mistakes(*learn, run);
+  add_learn_page(*learn, run);
   learn->callback([learn, &run] {
     if (!learn->get_subcommands().empty()) return;
     run = [learn] {

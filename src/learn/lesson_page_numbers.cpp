@@ -1,0 +1,164 @@
+// The library's numbers for the script: the weights it computes with, and results that it must find
+// itself for many settings. A browser test compares them.
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "formats/json_writer.h"
+#include "learn/lesson_page.h"
+
+namespace fourfold {
+namespace {
+
+// In the order of the page's menu.
+constexpr std::array<std::string_view, 13> kMenu{
+    "relu",  "gelu",  "gelu_tanh", "silu", "quick_gelu", "mish",      "leaky_relu",
+    "relu2", "relu6", "sigmoid",   "tanh", "identity",   "swiglu_oai"};
+
+void list(JsonWriter& json, std::string_view key, std::span<const float> values) {
+  json.key(key).begin_array(true);
+  for (const float value : values) json.value(value);
+  json.end_array();
+}
+
+// values: rows of `width`, as an array of rows.
+void rows(JsonWriter& json, std::string_view key, const std::vector<float>& values,
+          std::size_t width) {
+  json.key(key).begin_array(true);
+  for (std::size_t first = 0; first < values.size(); first += width) {
+    json.begin_array(true);
+    for (std::size_t j = 0; j < width; ++j) json.value(values[first + j]);
+    json.end_array();
+  }
+  json.end_array();
+}
+
+void write_check(JsonWriter& json, const MachineSetting& setting, Workspace& workspace) {
+  const MachineNumbers numbers = machine_numbers(setting, workspace);
+  json.begin_object();
+  list(json, "x", setting.x);
+  json.field("act", activation_name(setting.activation));
+  json.field("ratio", setting.ratio).field("gated", setting.gated);
+  json.field("experts", setting.n_experts).field("top", setting.top_k);
+  list(json, "logits", numbers.logits);
+  list(json, "weights", numbers.weights);
+  json.key("chosen").begin_array();
+  for (const ExpertNumbers& expert : numbers.experts) {
+    json.begin_object().field("index", expert.index);
+    list(json, "pre", expert.pre);
+    list(json, "up", expert.up);
+    list(json, "hidden", expert.hidden);
+    list(json, "out", expert.out);
+    json.end_object();
+  }
+  json.end_array();
+  list(json, "y", numbers.y);
+  list(json, "sum", numbers.sum);
+  list(json, "normal", numbers.normal);
+  json.end_object();
+}
+
+void write_checks(JsonWriter& json, Workspace& workspace) {
+  json.key("checks").begin_array();
+  std::size_t turn = 0;
+  for (const Activation activation : known_activations()) {
+    for (const bool gated : {false, true}) {
+      if (!gated && is_gated_only(activation)) continue;
+      MachineSetting setting;
+      setting.activation = activation;
+      setting.gated = gated;
+      write_check(json, setting, workspace);
+      // The other settings take turns, so that each value of each occurs.
+      setting.ratio = 1 + turn % 4;
+      setting.n_experts = 2 + turn % 7;
+      setting.top_k = 1 + turn * 5 % setting.n_experts;
+      setting.x = {-0.7F, 1.3F, 0.2F * static_cast<float>(turn), -1.1F};
+      write_check(json, setting, workspace);
+      ++turn;
+    }
+  }
+  json.end_array();
+}
+
+// Each activation on -8 .. 8 in quarters; a gated one with up = 1 - x / 2.
+void write_curves(JsonWriter& json, Workspace& workspace) {
+  std::vector<float> x(65), y(65);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 4 - 8;
+  list(json, "curve_x", x);
+  json.key("curves").begin_object();
+  for (const Activation activation : known_activations()) {
+    if (is_gated_only(activation)) {
+      const std::vector<float> gate{1}, up{-0.5F}, up_bias{1}, down{1};
+      const ConstMatrix one(gate.data(), 1, 1), half(up.data(), 1, 1), keep(down.data(), 1, 1);
+      GatedFfn({one, half, keep, {}, up_bias, {}}, activation)
+          .forward(ConstMatrix(x.data(), x.size(), 1), Matrix(y.data(), y.size(), 1), workspace);
+    } else {
+      activate(activation, x, y);
+    }
+    list(json, activation_name(activation), y);
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::vector<Activation> known_activations() {
+  std::vector<Activation> known;
+  for (const std::string_view name : kMenu) {
+    try {
+      known.push_back(parse_activation(name));
+    } catch (const Error&) {
+      continue;  // this build of the library has no such activation
+    }
+  }
+  return known;
+}
+
+std::string page_numbers(Workspace& workspace) {
+  const MachineWeights& weights = machine_weights();
+  constexpr std::size_t width = kMachineWidth;
+  JsonWriter json(false);
+  json.begin_object();
+  json.key("activations").begin_array();
+  for (const Activation activation : known_activations()) json.value(activation_name(activation));
+  json.end_array().key("gated_only").begin_array();
+  for (const Activation activation : known_activations())
+    if (is_gated_only(activation)) json.value(activation_name(activation));
+  json.end_array();
+  json.field("units", kMachineUnits).field("eps", kMachineEps);
+  json.field("flattened_units", kFlattenedUnits);
+  json.key("weights").begin_object();
+  rows(json, "up", weights.up, width);
+  rows(json, "gate", weights.gate, width);
+  list(json, "up_bias", weights.up_bias);
+  rows(json, "down", weights.down, width);
+  rows(json, "down_bias", weights.down_bias, width);
+  rows(json, "router", weights.router, width);
+  json.end_object();
+  const SentenceNumbers sentence = sentence_numbers(kInOrder, workspace);
+  json.key("sentence").begin_object();
+  rows(json, "x", sentence.x, width);
+  rows(json, "attention", sentence.attention, width);
+  rows(json, "ffn", sentence.ffn, width);
+  rows(json, "flattened", sentence.flattened, width);
+  const SentenceNumbers reversed = sentence_numbers(kReversed, workspace);
+  rows(json, "reversed_flattened", reversed.flattened, width);
+  json.end_object();
+  json.key("joined").begin_array();
+  for (const std::size_t n : {1U, 2U, 3U, 4U, 8U, 16U, 32U}) {
+    const std::vector<float> t{0.1F, 0.37F, 0.9F};
+    std::vector<float> y(t.size());
+    join_lines(n, t, y, workspace);
+    json.begin_object().field("n", n);
+    list(json, "t", t);
+    list(json, "y", y);
+    json.end_object();
+  }
+  json.end_array();
+  write_curves(json, workspace);
+  write_checks(json, workspace);
+  json.end_object();
+  return json.take();
+}
+
+}  // namespace fourfold
