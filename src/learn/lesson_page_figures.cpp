@@ -148,9 +148,9 @@ std::string what_picture(const MachineNumbers& numbers, const MachineSetting& se
   const PictureRow x{setting.x, 24}, hidden{numbers.experts[0].hidden, 124}, y{numbers.y, 224};
   return "<figure class=\"what\">\n<svg viewBox=\"0 0 360 262\" role=\"img\" "
          "aria-label=\"Four numbers widen to eight, of which three are active, and narrow to four "
-         "again\">\n<text class=\"label\" x=\"6\" y=\"16\">x: 4 numbers</text>\n"
-         "<text class=\"label\" x=\"6\" y=\"116\">act(W1 x + b1): 8</text>\n"
-         "<text class=\"label\" x=\"6\" y=\"216\">y: 4</text>\n<g class=\"weights\">\n" +
+         "again\">\n<text class=\"label\" x=\"6\" y=\"44\">x: 4 numbers</text>\n"
+         "<text class=\"label\" x=\"6\" y=\"76\">h: 8 numbers</text>\n"
+         "<text class=\"label\" x=\"6\" y=\"244\">y: 4 numbers</text>\n<g class=\"weights\">\n" +
          weight_lines(x, hidden, false) + weight_lines(hidden, y, true) + "</g>\n" + x.svg() +
          hidden.svg() + y.svg() +
          "</svg>\n<figcaption>A line is one weight, as thick as the weight is large; its colour is "
@@ -183,19 +183,22 @@ std::string together_pictures(const SentenceNumbers& numbers) {
 }
 
 std::string size_figure() {
-  constexpr double d = 768, f = 3072, attention = 4 * d * d, ffn = 2 * d * f;
-  constexpr double largest = std::max(attention, ffn);
+  FfnShape shape;
+  shape.d_model = 768;
+  shape.d_ff = 3072;
+  const FfnCounts counts = count_ffn(shape);
+  const double ffn = static_cast<double>(counts.parameters), attention = 4.0 * 768 * 768;
+  const double work = 2.0 * static_cast<double>(counts.macs_per_token);
   return "<div id=\"size-figure\">\n<h3>Numbers stored</h3>\n<dl class=\"bars\">\n" +
-         bar("attention", "Attention", "4 × 768² = 2,359,296", attention, largest) +
-         bar("total", "FFN, all of it", "2 × 768 × 3,072 = 4,718,592", ffn, largest) +
-         bar("active", "FFN, used by one token", "2 × 768 × 3,072 = 4,718,592", ffn, largest) +
+         bar("attention", "Attention", "4 × 768² = 2,359,296", attention, ffn) +
+         bar("total", "FFN, all of it", "2 × 768 × 3,072 = 4,718,592", ffn, ffn) +
+         bar("active", "FFN, used by one token", "2 × 768 × 3,072 = 4,718,592", ffn, ffn) +
          "</dl>\n<h3>FLOPs a token</h3>\n<dl class=\"bars\">\n" +
-         bar("attention-flops", "Attention", "2 × 2,359,296 = 4,718,592", 2 * attention,
-             2 * largest) +
-         bar("ffn-flops", "FFN", "2 × 4,718,592 = 9,437,184", 2 * ffn, 2 * largest) +
+         bar("attention-flops", "Attention", "2 × 2,359,296 = 4,718,592", 2 * attention, work) +
+         bar("ffn-flops", "FFN", "2 × 4,718,592 = 9,437,184", work, work) +
          "</dl>\n<p class=\"verdict\" id=\"size-verdict\" aria-live=\"polite\">The FFN holds " +
          fixed(100 * ffn / (attention + ffn), 1) +
-         " % of this layer's weights and does the same share of its work.</p>\n</div>\n";
+         " % of this layer’s weights and does the same share of its work.</p>\n</div>\n";
 }
 
 }  // namespace fourfold

@@ -100,6 +100,40 @@ void write_curves(JsonWriter& json, Workspace& workspace) {
   json.end_object();
 }
 
+// What the bars of the page show, for some shapes. Biases are left out, the router is not.
+void write_sizes(JsonWriter& json) {
+  struct Size {
+    std::uint64_t d_model, quarters;  // d_ff = d_model * quarters / 4
+    bool gated;
+    std::uint64_t n_experts, top_k;
+  };
+  constexpr std::array<Size, 6> sizes{{{768, 16, false, 1, 1},
+                                       {1024, 16, true, 1, 1},
+                                       {64, 1, false, 7, 3},
+                                       {4096, 14, true, 8, 2},
+                                       {8192, 32, true, 64, 5},
+                                       {320, 11, false, 64, 64}}};
+  json.key("sizes").begin_array();
+  for (const Size& size : sizes) {
+    FfnShape shape;
+    shape.d_model = size.d_model;
+    shape.d_ff = size.d_model * size.quarters / 4;
+    shape.kind = size.n_experts > 1 ? FfnKind::moe : size.gated ? FfnKind::gated : FfnKind::dense;
+    if (size.n_experts > 1) {
+      shape.gated_experts = size.gated;
+      shape.n_experts = size.n_experts;
+      shape.top_k = size.top_k;
+    }
+    const FfnCounts counts = count_ffn(shape);
+    json.begin_object().field("d", size.d_model);
+    json.field("ratio", static_cast<double>(size.quarters) / 4).field("gated", size.gated);
+    json.field("experts", size.n_experts).field("top", size.top_k);
+    json.field("total", counts.parameters).field("active", counts.active_parameters);
+    json.field("flops", 2 * counts.macs_per_token).end_object();
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 std::vector<Activation> known_activations() {
@@ -155,6 +189,7 @@ std::string page_numbers(Workspace& workspace) {
     json.end_object();
   }
   json.end_array();
+  write_sizes(json);
   write_curves(json, workspace);
   write_checks(json, workspace);
   json.end_object();

@@ -35,7 +35,7 @@ function drawSize() {
   const percent = (part, rest) => (100 * part / (part + rest)).toFixed(1);
   byId("size-verdict").textContent =
     `The FFN holds ${percent(size.total, size.attention)} % of this layer’s weights and does ${percent(size.active, size.attention)} % of its work.`
-    + `${state.se > 1 ? ` A layer of one such expert would hold ${((size.total + size.attention) / (size.one + size.attention)).toFixed(1)} times fewer weights and do ${((size.active + size.attention) / (size.one + size.attention)).toFixed(2)} times less work.` : ""}`;
+    + `${state.se > 1 ? ` Beside a layer of one such expert, this one stores ${((size.total + size.attention) / (size.one + size.attention)).toFixed(1)} times the weights for ${((size.active + size.attention) / (size.one + size.attention)).toFixed(2)} times the work.` : ""}`;
 }
 
 bind("size-d", "sd", grouped);

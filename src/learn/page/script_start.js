@@ -47,6 +47,10 @@ function differences() {
   compare(runFlattened(rows).flat(), library.sentence.flattened.flat());
   compare(runFlattened([...rows].reverse()).flat(), library.sentence.reversed_flattened.flat());
   for (const { n, t, y } of library.joined) compare(t.map((one) => joinLines(n, one)), y);
+  for (const one of library.sizes) {
+    const size = sizeOf(one.d, one.ratio, one.gated, one.experts, one.top);
+    compare([size.total, size.active, 2 * size.active], [one.total, one.active, one.flops]);
+  }
   return { worst, count };
 }
 
