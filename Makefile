@@ -6,7 +6,7 @@
 ##   make profile      build, then profile a model on a text; writes build/profile.html
 ##                     MODEL=folder or .safetensors file, TEXT=file choose others
 ##   make test         unit, command-line, Python and installed-package tests
-##   make test-deep    the same code under sanitizers, mutated files, fuzzing (up to 20 min)
+##   make test-deep    the lesson page in a browser; sanitizers, mutated files, fuzzing (20 min)
 ##   make test-exhaustive  all 2^32 inputs of every activation, each instruction set (hours)
 ##   make build        optimised build; the tool is then build/bin/fourfold
 ##   make lint         format, floors, file sizes, object files, clang-tidy, Python
@@ -68,7 +68,7 @@ test: test-setup all-targets model
 test-deep-setup:
 	@tools/setup.sh build python model test deep
 
-test-deep: test-deep-setup model
+test-deep: test-deep-setup build model
 	@"$(PYTHON)" tools/run_deep_tests.py --build "$(BUILD)" --model "$(DEFAULT_MODEL)"
 
 test-exhaustive:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the tests under clang's sanitizers and runs them, mutated files and fuzz targets.
+"""Drives the lesson page in a browser; builds the tests under clang's sanitizers and runs them,
+mutated files and fuzz targets.
 
 <build>/asan: address and undefined behaviour, all suites. <build>/tsan: data races, platform and
 layers. <build> itself: wrong gradients are planted, and the gradient tests must notice. Ends with
@@ -22,6 +23,7 @@ from suite_report import SuiteReport, doctest_counts
 ROOT = Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "tests/fuzz"
 MUTANTS = ROOT / "tests/mutation/gradient_mutants.py"
+BROWSER = ROOT / "tests/browser"
 FUZZ_SECONDS = 60
 TSAN_SUITES = ("platform", "layers")
 SANITIZER_ENV = {
@@ -143,6 +145,21 @@ def run_gradient_mutants(report: SuiteReport, build: Path) -> None:
     report.add(name, passed, failed, seconds, output=output)
 
 
+def run_browser(report: SuiteReport, build: Path) -> None:
+    """The lesson page in Chromium: tests/browser, by the standard library's unittest."""
+    command: list[str | Path] = [sys.executable, "-m", "unittest", "discover", "-p", "*_test.py"]
+    command += ["-s", BROWSER]
+    env = {"FOURFOLD_BIN": str(build / "bin/fourfold")}
+    code, output, seconds = run(command, 600, env)
+    ran = re.search(r"^Ran (\d+) tests? in", output, re.MULTILINE)
+    if ran is None:
+        report.add("browser", 0, 1, seconds, note="the tests did not run", output=output)
+        return
+    failed = len(re.findall(r"^(?:FAIL|ERROR): ", output, re.MULTILINE))
+    failed = max(failed, 1 if code != 0 else 0)
+    report.add("browser", int(ran[1]) - min(failed, int(ran[1])), failed, seconds, output=output)
+
+
 def fixed_addresses() -> list[str]:
     """clang 14's thread sanitizer cannot start under some kernels' address randomisation."""
     prefix = ["setarch", os.uname().machine, "-R"]
@@ -158,6 +175,8 @@ def main() -> int:
     build.mkdir(parents=True, exist_ok=True)
     report = SuiteReport(build / "deep_counts.json")
     isas = detected_isas(build / "bin/fourfold")
+
+    run_browser(report, build)
 
     asan = build / "asan"
     if build_with(report, asan, "address,undefined,fuzzer-no-link", ()):

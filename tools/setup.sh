@@ -13,7 +13,7 @@ build_packages="g++ cmake ninja-build libsimdjson-dev libfmt-dev libcli11-dev li
 model_packages="python3 python3-venv ca-certificates"
 python_packages="python3-dev"
 lint_packages="git binutils clang-format-14 clang-tidy-14"
-deep_packages="clang-14 libclang-rt-14-dev llvm-14"
+deep_packages="clang-14 libclang-rt-14-dev llvm-14 chromium fonts-dejavu-core"
 
 say() { echo "setup: $*" >&2; }
 

@@ -2,6 +2,7 @@
 // content and the library's numbers. Every text is escaped here.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,6 @@ std::string mistakes_html(const Lesson& lesson, Workspace& workspace);
 
 // lesson_page_numbers.cpp: what the script starts from and is checked against, as JSON.
 std::string page_numbers(Workspace& workspace);
-std::vector<Activation> known_activations();
+std::span<const Activation> known_activations();
 
 }  // namespace fourfold

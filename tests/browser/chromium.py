@@ -191,8 +191,8 @@ class Chromium:
         """A PNG of one element, however tall."""
         box = self.run(
             f"(() => {{ const b = document.querySelector({json.dumps(selector)})"
-            ".getBoundingClientRect(); return [b.left + scrollX, b.top + scrollY, b.width, b.height]"
-            "; })()"
+            ".getBoundingClientRect();"
+            " return [b.left + scrollX, b.top + scrollY, b.width, b.height]; })()"
         )
         clip = {"x": box[0] - margin, "y": box[1] - margin, "scale": 1}
         clip |= {"width": box[2] + 2 * margin, "height": box[3] + 2 * margin}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""take_pictures.py PAGE FOLDER: every section of the lesson page at three widths, light and dark."""
+"""take_pictures.py PAGE FOLDER: each section of the lesson page, three widths, light and dark."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,10 @@ from chromium import Chromium
 
 WIDTHS = (360, 768, 1440)
 # A state that shows more than the first one: gated experts, a shuffled sentence, a mixture.
-BUSY = "machine?act=gelu&ratio=4&gated=1&experts=5&top=2&pick=y.2&order=2013&cat=2&sr=3.5&sg=1&se=8&st=2"
+BUSY = (
+    "machine?act=gelu&ratio=4&gated=1&experts=5&top=2&pick=y.2&order=2013&cat=2"
+    "&sr=3.5&sg=1&se=8&st=2"
+)
 
 
 def main() -> int:
@@ -21,7 +24,9 @@ def main() -> int:
                 browser.size(width)
                 for name, fragment in (("first", ""), ("busy", BUSY)):
                     browser.open(page, fragment)
-                    sections = browser.run("[...document.querySelectorAll('main > section')].map((s) => s.id)")
+                    sections = browser.run(
+                        "[...document.querySelectorAll('main > section')].map((s) => s.id)"
+                    )
                     for section in ["header", *sections]:
                         if name == "busy" and section not in ("machine", "together", "size"):
                             continue
