@@ -148,9 +148,9 @@ std::string what_picture(const MachineNumbers& numbers, const MachineSetting& se
   const PictureRow x{setting.x, 24}, hidden{numbers.experts[0].hidden, 124}, y{numbers.y, 224};
   return "<figure class=\"what\">\n<svg viewBox=\"0 0 360 262\" role=\"img\" "
          "aria-label=\"Four numbers widen to eight, of which three are active, and narrow to four "
-         "again\">\n<text class=\"label\" x=\"6\" y=\"44\">x: 4 numbers</text>\n"
-         "<text class=\"label\" x=\"6\" y=\"76\">h: 8 numbers</text>\n"
-         "<text class=\"label\" x=\"6\" y=\"244\">y: 4 numbers</text>\n<g class=\"weights\">\n" +
+         "again\">\n<text class=\"label\" x=\"6\" y=\"44\">x: 4</text>\n"
+         "<text class=\"label\" x=\"6\" y=\"76\">h: 8</text>\n"
+         "<text class=\"label\" x=\"6\" y=\"244\">y: 4</text>\n<g class=\"weights\">\n" +
          weight_lines(x, hidden, false) + weight_lines(hidden, y, true) + "</g>\n" + x.svg() +
          hidden.svg() + y.svg() +
          "</svg>\n<figcaption>A line is one weight, as thick as the weight is large; its colour is "

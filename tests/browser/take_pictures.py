@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""take_pictures.py PAGE FOLDER: each section of the lesson page, three widths, light and dark."""
+"""take_pictures.py PAGE FOLDER: each section of the lesson page, three widths, light and dark, and
+the two pictures of the README, lesson_machine.png and lesson_together.png.
+"""
 
 import sys
 from pathlib import Path
@@ -12,6 +14,10 @@ BUSY = (
     "machine?act=gelu&ratio=4&gated=1&experts=5&top=2&pick=y.2&order=2013&cat=2"
     "&sr=3.5&sg=1&se=8&st=2"
 )
+README_PICTURES = {
+    "lesson_machine": ("#flow", "machine?gated=1&act=silu&experts=4&top=2&pick=pre.1"),
+    "lesson_together": ("#together .pair", "together?order=2013&cat=2"),
+}
 
 
 def main() -> int:
@@ -33,6 +39,11 @@ def main() -> int:
                         selector = "main > header" if section == "header" else f"#{section}"
                         picture = browser.picture(selector, 8)
                         (folder / f"{section}_{name}_{width}_{scheme}.png").write_bytes(picture)
+        browser.scheme("light")
+        browser.size(900)
+        for name, (selector, fragment) in README_PICTURES.items():
+            browser.open(page, fragment)
+            (folder / f"{name}.png").write_bytes(browser.picture(selector, 16))
         for complaint in browser.complaints:
             print(complaint)
     return 0

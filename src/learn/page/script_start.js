@@ -1,8 +1,11 @@
 // Levels of the explanation, the check against the library, and the first showing.
+const levelNames = {
+  engineer: "For an engineer", twelve: "For a twelve-year-old", hinglish: "Hinglish mein",
+};
 const explanations = [...document.querySelectorAll(".explanation")];
 for (const explanation of explanations) {
   const level = explanation.dataset.level;
-  const button = element("button", { type: "button", "data-level": level }, explanation.querySelector("h3").textContent);
+  const button = element("button", { type: "button", "data-level": level }, levelNames[level] ?? level);
   button.addEventListener("click", () => {
     state.level = level;
     show();
