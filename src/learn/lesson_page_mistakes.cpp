@@ -88,7 +88,8 @@ std::string ratio_figure(Workspace& workspace) {
     rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n", n,
                         grouped(3 * n), fixed(error, 4));
   }
-  return "<figure class=\"fit\">\n<label class=\"control live\" for=\"fit-units\">Hidden units <output "
+  return "<figure class=\"fit\">\n<label class=\"control live\" for=\"fit-units\">Hidden units "
+         "<output "
          "id=\"fit-units-text\">4</output><input type=\"range\" id=\"fit-units\" min=\"1\" "
          "max=\"32\" "
          "step=\"1\" value=\"4\"></label>\n<svg viewBox=\"0 0 340 140\" role=\"img\" "
