@@ -87,8 +87,8 @@ std::string step(const PageText& text, std::string_view id, std::string_view for
 std::string vectors(const std::vector<float>& values, std::string_view kind) {
   std::string out = fmt::format("<div class=\"vectors {}\">\n", kind);
   for (std::size_t token = 0; token < kMachineTokens; ++token) {
-    out +=
-        fmt::format("<div class=\"vector\" data-token=\"{}\"><h4>{}</h4>", token, kTokens[token]);
+    out += fmt::format("<div class=\"vector\" data-token=\"{}\"><span class=\"token\">{}</span>",
+                       token, kTokens[token]);
     for (std::size_t j = 0; j < kMachineWidth; ++j) {
       const float value = values[token * kMachineWidth + j];
       out += fmt::format("<span class=\"num\" data-sign=\"{}\">{}</span>", sign_of(value),

@@ -44,10 +44,10 @@ std::string flattened_figure(Workspace& workspace) {
   constexpr std::size_t all = kMachineTokens * kMachineWidth;
   return "<div class=\"buttons live\"><button type=\"button\" id=\"flat-shuffle\">Shuffle the "
          "sentence</button></div>\n<p id=\"flat-order\">Order: still, sat, cat, the</p>\n"
-         "<div class=\"pair\">\n<table><caption>The FFN’s result for “cat”</caption>\n<tbody>\n" +
+         "<div class=\"pair\">\n<table><caption>The FFN: “cat”</caption>\n<tbody>\n" +
          row("in order", "flat-ffn-before", first.ffn, kCat) +
          row("shuffled", "flat-ffn-after", second.ffn, kCatReversed) +
-         "</tbody></table>\n<table><caption>One network over the sentence, its result for "
+         "</tbody></table>\n<table><caption>One network over the sentence: "
          "“cat”</caption>\n<tbody>\n" +
          row("in order", "flat-net-before", first.flattened, kCat) +
          row("shuffled", "flat-net-after", second.flattened, kCatReversed) +

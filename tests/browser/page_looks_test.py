@@ -16,6 +16,7 @@ STATES = (
     "machine?act=swiglu_oai&gated=1&ratio=4&experts=8&top=8&look=7&pick=out.2&order=3120&cat=-100",
     "machine?act=mish&experts=5&top=2&pick=y.2&sd=8192&sr=8&sg=1&se=64&st=64&fit=32&seed=9",
     "machine?x=100,-100,99.999,-99.999&act=relu2&gated=1&ratio=4&pick=y.1&level=hinglish&card=9",
+    "machine?act=gelu&ratio=4&gated=1&experts=5&top=2&pick=y.2",
     "machine?step=2&pick=pre.7&question=11&w=up.0.7.1:-12.345",
 )
 
@@ -57,7 +58,7 @@ class PageLooksTest(PageCase):
         self.browser.call("Accessibility.disable")
         self.assertEqual(nameless, [])
         levels = self.run_js(
-            "[...document.querySelectorAll('h1, h2, h3, h4')].map((h) => +h.tagName[1])"
+            "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((h) => +h.tagName[1])"
         )
         self.assertEqual(levels[0], 1)
         for above, below in zip(levels, levels[1:], strict=False):
@@ -74,6 +75,7 @@ class PageLooksTest(PageCase):
         wide = self.run_js("document.documentElement.scrollWidth")
         self.assertLessEqual(wide, width, f"{what}: scrolls sideways")
         self.assertEqual(self.run_js(page_measures.CLIPPED), [], f"{what}: clipped")
+        self.assertEqual(self.run_js(page_measures.STICKING_OUT), [], f"{what}: sticks out")
 
     def test_no_text_is_covered_or_cut(self) -> None:
         open_all = (

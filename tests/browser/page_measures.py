@@ -34,6 +34,18 @@ CLIPPED = """
 }).map((e) => e.outerHTML.slice(0, 120))
 """
 
+# Numbers that stick out of their box.
+STICKING_OUT = """
+[...document.querySelectorAll(".cell > span, .vector > span, td.num")].filter((e) => {
+  if (!e.checkVisibility()) return false;
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  const text = range.getBoundingClientRect();
+  const box = (e.matches("td") ? e : e.parentElement).getBoundingClientRect();
+  return text.left < box.left || text.right > box.right || text.bottom > box.bottom;
+}).map((e) => e.textContent)
+"""
+
 # [text, contrast] of every visible text against what is painted behind it; SVG text against the
 # two colours that its pictures use.
 CONTRASTS = """

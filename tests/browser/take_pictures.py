@@ -15,7 +15,7 @@ BUSY = (
     "&sr=3.5&sg=1&se=8&st=2"
 )
 README_PICTURES = {
-    "lesson_machine": ("#flow", "machine?gated=1&act=silu&experts=4&top=2&pick=pre.1"),
+    "lesson_machine": ("#flow", "machine?act=gelu&pick=y.2"),
     "lesson_together": ("#together .pair", "together?order=2013&cat=2"),
 }
 
@@ -43,7 +43,7 @@ def main() -> int:
         browser.size(900)
         for name, (selector, fragment) in README_PICTURES.items():
             browser.open(page, fragment)
-            (folder / f"{name}.png").write_bytes(browser.picture(selector, 16))
+            (folder / f"{name}.png").write_bytes(browser.picture(selector, 8))
         for complaint in browser.complaints:
             print(complaint)
     return 0

@@ -1,11 +1,13 @@
 // The reader's settings, their place in the address, and how numbers and elements are written.
 const byId = (id) => document.getElementById(id);
 
-// at most three decimals, a real minus sign
+// At most `decimals` decimals and about seven characters; a real minus sign.
 function plain(value, decimals = 3) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value < 0 ? "−∞" : "∞";
-  if (Math.abs(value) >= 1e6) return value.toExponential(2).replace("e+", "e").replace("-", "−");
-  const text = String(Number(Math.abs(value).toFixed(decimals)));
+  const size = Math.abs(value);
+  const before = size < 100 ? 0 : Math.floor(Math.log10(size)) - 1;
+  const text = size >= 1e5 ? size.toExponential(2).replace("e+", "e")
+    : String(Number(size.toFixed(Math.max(0, decimals - before))));
   return value < 0 && text !== "0" ? `−${text}` : text;
 }
 const grouped = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
