@@ -43,7 +43,7 @@ def main() -> int:
         browser.size(900)
         for name, (selector, fragment) in README_PICTURES.items():
             browser.open(page, fragment)
-            (folder / f"{name}.png").write_bytes(browser.picture(selector, 8))
+            (folder / f"{name}.png").write_bytes(browser.picture(selector))
         for complaint in browser.complaints:
             print(complaint)
     return 0
