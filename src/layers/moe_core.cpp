@@ -64,11 +64,11 @@ void copy_into(std::vector<float>& to, std::span<const float> from) {
 
 }  // namespace
 
-MoeCore::MoeCore(const MoeWeights& weights, Activation activation, const Routing& rule,
+MoeCore::MoeCore(const MoeWeights& weights, Activation activation, const Routing& given_routing,
                  Packing packing)
     : router_bias(weights.router_bias.begin(), weights.router_bias.end()),
       selection_bias(weights.selection_bias.begin(), weights.selection_bias.end()),
-      routing(rule) {
+      routing(given_routing) {
   const std::size_t n = count_of(weights.experts), d = weight_cols(weights.router);
   FOURFOLD_CHECK(n > 0, invalid_argument,
                  std::string("[") + kWhere + "] there are no experts; expected at least one");

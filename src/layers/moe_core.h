@@ -20,7 +20,7 @@ struct MoeCore {
   Routing routing;
 
   // Throws what MoeFfn's constructor throws.
-  MoeCore(const MoeWeights& weights, Activation activation, const Routing& routing,
+  MoeCore(const MoeWeights& weights, Activation activation, const Routing& given_routing,
           Packing packing);
 
   std::size_t d_model() const { return router.in(); }

@@ -48,13 +48,13 @@ void expand_gated(ConstMatrix x, const GatedExpansion& weights, Matrix gate_pre,
   const ActivationKernels& act = kernels().activations;
   const auto kind = static_cast<std::size_t>(weights.activation);
   const ScratchScope scratch(workspace);
-  const std::size_t tile = tasks.rows * kPanel;
-  float* sums = workspace.take(pool.threads() * 2 * tile);
+  const std::size_t tile = tasks.rows * kPanel, both = 2 * tile;
+  float* sums = workspace.take(pool.threads() * both);
   pool.for_each(tasks.count(), [&](std::size_t task, unsigned thread) {
     const std::size_t first = task / tasks.panels * tasks.rows, p = task % tasks.panels;
     const std::size_t rows = std::min(tasks.rows, x.rows - first), column = p * kPanel;
     const std::size_t columns = std::min(kPanel, weights.up.out() - column);
-    float *gate = sums + thread * 2 * tile, *up = gate + tile;
+    float *gate = sums + thread * both, *up = gate + tile;
     const auto finish = [&](const PackedWeight& weight, std::span<const float> bias, float* c) {
       panel_product(x.rows_from(first, rows), weight, p, c);
       act.epilogue[kIdentity](c, bias_at(bias, column), c, kPanel, rows, columns);

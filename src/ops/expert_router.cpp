@@ -178,12 +178,13 @@ double log_score_slope(Scoring scoring, double logit) {
 void choose_experts(const Routing& routing, std::span<const float> selection_bias,
                     RoutingResult& result, Workspace& workspace) {
   ThreadPool& pool = workspace.runtime().pool();
+  const std::size_t threads = pool.threads();
   const ScratchScope scratch(workspace);
   static_assert(sizeof(double) == 2 * sizeof(float));
   const std::size_t per_thread = 2 * result.n_experts;  // doubles
-  auto* scores = reinterpret_cast<double*>(workspace.take(pool.threads() * 2 * per_thread));
-  auto* bad = reinterpret_cast<double*>(workspace.take(pool.threads() * 2));
-  std::fill_n(bad, pool.threads(), 0.0);
+  auto* scores = reinterpret_cast<double*>(workspace.take(threads * 2 * per_thread));
+  auto* bad = reinterpret_cast<double*>(workspace.take(threads * 2));
+  std::fill_n(bad, threads, 0.0);
   const std::size_t k = result.top_k;
   pool.for_each(result.tokens, [&](std::size_t token, unsigned thread) {
     const TokenLogits logits(logits_of(result, token));
@@ -194,7 +195,7 @@ void choose_experts(const Routing& routing, std::span<const float> selection_bia
       bad[thread] += 1;
   });
   result.non_finite_tokens = 0;
-  for (unsigned thread = 0; thread < pool.threads(); ++thread)
+  for (std::size_t thread = 0; thread < threads; ++thread)
     result.non_finite_tokens += static_cast<std::uint64_t>(bad[thread]);
 }
 

@@ -6,7 +6,7 @@ CORE = "layers/ffn_core.cpp"
 SUMS = "ops/gemm_grad.cpp"
 MOE = "layers/moe_ffn.cpp"
 ROUTER = "ops/expert_router.cpp"
-LOSSES = "ops/router_losses.cpp"
+LOSSES = "layers/router_losses.cpp"
 LOOPS = "kernels/generic/activation_loops.inl.h"
 SIGMOID = "kernels/generic/activation_sigmoid.inl.h"
 PIECES = "kernels/generic/activation_piecewise.inl.h"
@@ -127,7 +127,7 @@ MUTANTS = [
     ),
     Mutant(
         MOE,
-        "scale_rows(dx_rows, piece.weights, pool);",
+        "scale_rows(dx_rows, piece.weights, workspace);",
         "",
         "weight_input: dx without the weight",
     ),
@@ -139,14 +139,14 @@ MUTANTS = [
     ),
     Mutant(
         MOE,
-        "scatter_add(dx_rows, piece.tokens, dx, pool);",
+        "scatter_add_rows(dx_rows, piece.tokens, dx, workspace);",
         "",
         "dx without the experts",
     ),
     Mutant(
         MOE,
-        "gather(dy, piece.tokens, dy_rows, pool);",
-        "gather(x, piece.tokens, dy_rows, pool);",
+        "gather_rows(dy, piece.tokens, dy_rows, workspace);",
+        "gather_rows(x, piece.tokens, dy_rows, workspace);",
         "x gathered for dy",
     ),
     Mutant(
@@ -217,8 +217,8 @@ MUTANTS = [
     ),
     Mutant(
         LOSSES,
-        "inner * (slope(e) - mean)",
-        "inner * slope(e)",
+        "p[e] * (slope(e) - mean) *",
+        "p[e] * slope(e) *",
         "load balance: softmax without its mean",
     ),
     Mutant(
