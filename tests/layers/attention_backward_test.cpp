@@ -1,12 +1,11 @@
 // Gradients of MultiHeadAttention against central differences of the float64 layer.
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "differences.h"
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "layers/attention_sample.h"
 
 namespace fourfold {
@@ -164,17 +163,6 @@ TEST_CASE("no tokens give no gradient; wrong calls are errors") {
   std::vector<float> x(3 * kModel), dx(3 * kModel);
   const Matrix rows(x.data(), 3, kModel), out(dx.data(), 3, kModel);
   const Lengths three{3};
-  const auto code_of = [&](const std::string& part, const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      CAPTURE(error.what());
-      CHECK(std::string(error.what()).find(part) != std::string::npos);
-      return error.code;
-    }
-    FAIL("accepted; expected an error with " << part);
-    return ErrorCode::io;
-  };
   CHECK(code_of("saved.projected is [0, 48], expected [3, 48]", [&] {
           layer.backward(rows, three, saved, rows, out, {}, workspace);
         }) == ErrorCode::shape_mismatch);

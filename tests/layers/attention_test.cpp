@@ -5,11 +5,10 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "layers/attention_sample.h"
 
 namespace fourfold {
@@ -25,19 +24,6 @@ std::vector<float> run(const MultiHeadAttention& layer, const std::vector<float>
   std::vector<float> y(x.size(), -77.25F);
   layer.forward({x.data(), tokens, d}, lengths, {y.data(), tokens, d}, workspace);
   return y;
-}
-
-void check_error(ErrorCode code, const std::vector<std::string>& parts,
-                 const std::function<void()>& action) {
-  try {
-    action();
-    FAIL_CHECK("accepted; expected an error with " << parts.front());
-  } catch (const Error& error) {
-    CHECK(error.code == code);
-    const std::string text = error.what();
-    CAPTURE(text);
-    for (const std::string& part : parts) CHECK(text.find(part) != std::string::npos);
-  }
 }
 
 TEST_CASE("against float64, several sequences of several lengths") {

@@ -5,12 +5,11 @@
 
 #include <cfenv>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "fourfold/ffn.h"
 #include "isa_check.h"
 #include "layers/ffn_sample.h"
@@ -43,22 +42,6 @@ class Recorder : public FfnObserver {
 };
 
 // Runs action and checks that it fails with this code and names each part in its message.
-void check_error(ErrorCode code, const std::vector<std::string>& parts,
-                 const std::function<void()>& action) {
-  try {
-    action();
-    FAIL_CHECK("accepted; expected an error with " << parts.front());
-  } catch (const Error& error) {
-    CHECK(error.code == code);
-    const std::string text = error.what();
-    CAPTURE(text);
-    for (const std::string& part : parts) {
-      CAPTURE(part);
-      CHECK(text.find(part) != std::string::npos);
-    }
-  }
-}
-
 TEST_CASE("the instruction set asked for is the one that runs") { check_isa_asked_for(); }
 
 TEST_CASE("every activation, with and without bias, within the error bound of float64") {

@@ -3,27 +3,14 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "sample_values.h"
 
 namespace fourfold {
 namespace {
-
-ErrorCode code_of(const std::string& part, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CAPTURE(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-    return error.code;
-  }
-  FAIL("accepted; expected an error with " << part);
-  return ErrorCode::io;
-}
 
 TEST_CASE("lookups, sums, gradients and new values") {
   Runtime runtime({.count = 2});

@@ -4,13 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "differences.h"
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "reference_norm.h"
 #include "sample_values.h"
 
@@ -18,18 +17,6 @@ namespace fourfold {
 namespace {
 
 constexpr std::size_t kRows = 13, kWidth = 67;
-
-ErrorCode code_of(const std::string& part, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CAPTURE(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-    return error.code;
-  }
-  FAIL("accepted; expected an error with " << part);
-  return ErrorCode::io;
-}
 
 struct Fixture {
   Runtime runtime{{.count = 2}};

@@ -4,12 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "reference_attention.h"
 #include "sample_values.h"
 
@@ -17,18 +16,6 @@ namespace fourfold {
 namespace {
 
 using Lengths = std::vector<std::size_t>;
-
-ErrorCode code_of(const std::string& part, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CAPTURE(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-    return error.code;
-  }
-  FAIL("accepted; expected an error with " << part);
-  return ErrorCode::io;
-}
 
 TEST_CASE("sinusoids: sines in even columns, cosines in odd ones, rounded once") {
   for (const std::size_t d : {1U, 2U, 7U, 32U}) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fourfold/error.h"
+#include "error_check.h"
 #include "layers/block_reference.h"
 #include "platform/stage_clock.h"
 
@@ -34,18 +34,6 @@ std::vector<float> run(const TransformerBlock& block, std::vector<float> x, cons
   Workspace workspace(runtime);
   block.forward({x.data(), x.size() / kModel, kModel}, lengths, workspace, observer, save);
   return x;
-}
-
-ErrorCode code_of(const std::string& part, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CAPTURE(error.what());
-    CHECK(std::string(error.what()).find(part) != std::string::npos);
-    return error.code;
-  }
-  FAIL("accepted; expected an error with " << part);
-  return ErrorCode::io;
 }
 
 TEST_CASE("every order against float64: dense and gated, encoders and decoders") {
