@@ -14,6 +14,7 @@
 
 #include "call_gate.h"
 #include "fourfold/ffn.h"
+#include "released_gil.h"
 #include "shared_runtime.h"
 
 namespace fourfold::python {
@@ -60,6 +61,14 @@ inline Weight weight_view(const AnyWeight& array, std::size_t index = 0) {
   return ConstBf16Matrix(static_cast<const Bf16*>(array.data()) + first, rows, cols);
 }
 
+// What messages call a layer.
+template <class Ffn>
+inline constexpr const char* kWhere = "dense_ffn";
+template <>
+inline constexpr const char* kWhere<GatedFfn> = "gated_ffn";
+template <>
+inline constexpr const char* kWhere<MoeFfn> = "moe_ffn";
+
 // A layer and the calls that use it, which compute without the GIL.
 template <class Ffn>
 struct SharedLayer {
@@ -71,13 +80,19 @@ struct SharedLayer {
   // call(workspace) beside other such calls.
   template <class Call>
   void compute(Call&& call) {
-    run(call, false);
+    run(call, CallGate::Use::call);
   }
 
   // call(workspace) while nobody else uses the layer.
   template <class Call>
   void change(Call&& call) {
-    run(call, true);
+    run(call, CallGate::Use::change);
+  }
+
+  // As change, for a call that writes every weight.
+  template <class Call>
+  void replace(Call&& call) {
+    run(call, CallGate::Use::replace);
   }
 
   void pack_backward() {
@@ -88,11 +103,14 @@ struct SharedLayer {
 
  private:
   template <class Call>
-  void run(Call& call, bool alone) {
+  void run(Call& call, CallGate::Use use) {
     const Lease lease;
-    const CallGate::Pass pass(gate, alone);
-    const nb::gil_scoped_release released;
-    call(lease.workspace());
+    CallGate::Pass pass(gate, use, kWhere<Ffn>);
+    {
+      const ReleasedGil released;
+      call(lease.workspace());
+    }
+    pass.succeeded();
   }
 };
 

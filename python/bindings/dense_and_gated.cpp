@@ -41,7 +41,7 @@ void bind_dense(nb::module_& module) {
           "__init__",
           [](DenseLayer* self, const AnyWeight& up, const AnyWeight& down, const Bias& up_bias,
              const Bias& down_bias, const std::string& activation) {
-            const nb::gil_scoped_release released;
+            const ReleasedGil released;
             new (self) DenseLayer(DenseFfn(dense_weights(up, down, up_bias, down_bias),
                                            parse_activation(activation)));
           },
@@ -50,7 +50,7 @@ void bind_dense(nb::module_& module) {
           "set_weights",
           [](DenseLayer& self, const AnyWeight& up, const AnyWeight& down, const Bias& up_bias,
              const Bias& down_bias) {
-            self.change([&](Workspace& workspace) {
+            self.replace([&](Workspace& workspace) {
               self.ffn.set_weights(dense_weights(up, down, up_bias, down_bias), workspace);
             });
           },
@@ -75,9 +75,11 @@ void bind_dense(nb::module_& module) {
       "up"_a, "down"_a);
   layer.def(
       "copy_biases",
-      [](const DenseLayer& self, const BiasGrad& up_bias, const BiasGrad& down_bias) {
-        copy_values(self.ffn.up_bias(), up_bias);
-        copy_values(self.ffn.down_bias(), down_bias);
+      [](DenseLayer& self, const BiasGrad& up_bias, const BiasGrad& down_bias) {
+        self.compute([&](Workspace&) {
+          copy_values(self.ffn.up_bias(), up_bias);
+          copy_values(self.ffn.down_bias(), down_bias);
+        });
       },
       "up_bias"_a.none(), "down_bias"_a.none());
   bind_calls<DenseLayer, DenseSaved>(layer);
@@ -92,7 +94,7 @@ void bind_gated(nb::module_& module) {
           [](GatedLayer* self, const AnyWeight& gate, const AnyWeight& up, const AnyWeight& down,
              const Bias& gate_bias, const Bias& up_bias, const Bias& down_bias,
              const std::string& activation) {
-            const nb::gil_scoped_release released;
+            const ReleasedGil released;
             new (self)
                 GatedLayer(GatedFfn(gated_weights(gate, up, down, gate_bias, up_bias, down_bias),
                                     parse_activation(activation)));
@@ -103,7 +105,7 @@ void bind_gated(nb::module_& module) {
           "set_weights",
           [](GatedLayer& self, const AnyWeight& gate, const AnyWeight& up, const AnyWeight& down,
              const Bias& gate_bias, const Bias& up_bias, const Bias& down_bias) {
-            self.change([&](Workspace& workspace) {
+            self.replace([&](Workspace& workspace) {
               self.ffn.set_weights(gated_weights(gate, up, down, gate_bias, up_bias, down_bias),
                                    workspace);
             });
@@ -131,11 +133,13 @@ void bind_gated(nb::module_& module) {
       "gate"_a, "up"_a, "down"_a);
   layer.def(
       "copy_biases",
-      [](const GatedLayer& self, const BiasGrad& gate_bias, const BiasGrad& up_bias,
+      [](GatedLayer& self, const BiasGrad& gate_bias, const BiasGrad& up_bias,
          const BiasGrad& down_bias) {
-        copy_values(self.ffn.gate_bias(), gate_bias);
-        copy_values(self.ffn.up_bias(), up_bias);
-        copy_values(self.ffn.down_bias(), down_bias);
+        self.compute([&](Workspace&) {
+          copy_values(self.ffn.gate_bias(), gate_bias);
+          copy_values(self.ffn.up_bias(), up_bias);
+          copy_values(self.ffn.down_bias(), down_bias);
+        });
       },
       "gate_bias"_a.none(), "up_bias"_a.none(), "down_bias"_a.none());
   bind_calls<GatedLayer, GatedSaved>(layer);

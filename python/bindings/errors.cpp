@@ -8,6 +8,7 @@ namespace fourfold::python {
 namespace {
 
 const char* class_for(const Error& error) {
+  if (dynamic_cast<const TornLayer*>(&error) != nullptr) return "Error";
   switch (error.code) {
     case ErrorCode::invalid_argument:
     case ErrorCode::shape_mismatch: return "ArgumentError";

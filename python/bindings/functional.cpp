@@ -29,21 +29,21 @@ void bind_functional(nb::module_ &module) {
   module.def(
       "activate",
       [](const std::string &name, const InVector &x, const OutVector &y) {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         activate(parse_activation(name), flat(x), flat(y));
       },
       "name"_a, "x"_a, "y"_a);
   module.def(
       "activate_backward",
       [](const std::string &name, const InVector &x, const InVector &dy, const OutVector &dx) {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         activate_backward(parse_activation(name), flat(x), flat(dy), flat(dx));
       },
       "name"_a, "x"_a, "dy"_a, "dx"_a);
   module.def(
       "gated_activate",
       [](const std::string &name, const InVector &gate, const InVector &up, const OutVector &h) {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         gated_activate(parse_activation(name), flat(gate), flat(up), flat(h));
       },
       "name"_a, "gate"_a, "up"_a, "h"_a);
@@ -51,7 +51,7 @@ void bind_functional(nb::module_ &module) {
       "gated_activate_backward",
       [](const std::string &name, const InVector &gate, const InVector &up, const InVector &dh,
          const OutVector &dgate, const OutVector &dup) {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         gated_activate_backward(parse_activation(name), flat(gate), flat(up), flat(dh), flat(dgate),
                                 flat(dup));
       },

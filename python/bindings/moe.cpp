@@ -224,7 +224,7 @@ void bind_moe(nb::module_& module) {
             const Routing routing{
                 top_k,      parse_scoring(scoring), renormalize,    scaling, n_groups,
                 top_groups, weight_input,           capacity_factor};
-            const nb::gil_scoped_release released;
+            const ReleasedGil released;
             new (self) MoeLayer(MoeFfn(given.weights(), parse_activation(activation), routing));
           },
           "arrays"_a, "activation"_a, "shared_activation"_a, "top_k"_a, "scoring"_a,
@@ -234,7 +234,7 @@ void bind_moe(nb::module_& module) {
           "set_weights",
           [](MoeLayer& self, const nb::dict& arrays, const std::string& shared_activation) {
             MoeArrays given(arrays, shared_activation);
-            self.change(
+            self.replace(
                 [&](Workspace& workspace) { self.ffn.set_weights(given.weights(), workspace); });
           },
           "arrays"_a, "shared_activation"_a)

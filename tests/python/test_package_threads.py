@@ -3,10 +3,13 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,3 +157,88 @@ def test_a_pool_of_forked_processes_computes() -> None:
     expected = [step_on_rows(i) for i in range(8)]
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert pool.map_async(step_on_rows, range(8)).get(timeout=60) == expected
+
+
+def forked_during_set_weights(layer: ff.DenseFFN, weights: Any, allowed: set[bytes]) -> int:
+    """In the child: 0 when the layer was whole, 2 when it was refused and mended, else 1."""
+    x = values(9, 3, layer.d_model)
+    try:
+        return 0 if layer(x).tobytes() in allowed else 1
+    except ff.Error as error:
+        if "forked while set_weights ran" not in str(error) or isinstance(error, ValueError):
+            return 1
+    for refused in (lambda: layer(x), lambda: layer.forward(x, save=True)):
+        try:
+            refused()
+            return 1
+        except ff.Error:
+            pass
+    layer.set_weights(*weights)
+    return 2 if layer(x).tobytes() in allowed else 1
+
+
+def test_a_half_written_layer_is_refused_in_a_forked_child() -> None:
+    ff.set_num_threads(1)
+    versions = [(values(i, 1024, 512), values(i + 2, 512, 1024)) for i in (5, 6)]
+    x = values(9, 3, 512)
+    allowed = {ff.DenseFFN(*version)(x).tobytes() for version in versions}
+    layer = ff.DenseFFN(*versions[0])
+    stop = threading.Event()
+
+    def change() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            layer.set_weights(*versions[turn % 2])
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    found: list[int] = []
+    try:
+        while 2 not in found and len(found) < 100:
+            time.sleep(0.001)
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    signal.alarm(30)
+                    code = forked_during_set_weights(layer, versions[0], allowed)
+                finally:
+                    os._exit(code)
+            found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    finally:
+        stop.set()
+        changing.join()
+    assert set(found) <= {0, 2} and 2 in found
+    assert layer(x).tobytes() in allowed
+
+
+EXIT_WHILE_COMPUTING = """
+import threading, time
+import numpy as np, fourfold as ff
+w = np.ones((64, 64), np.float32)
+layer = ff.DenseFFN(w, w)
+def compute():
+    while True:
+        {call}
+for _ in range(3):
+    threading.Thread(target=compute, daemon=True).start()
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["layer(w)", "layer.set_weights(w, w)", "ff.functional.gelu(w)", "ff.DenseFFN(w, w)"],
+)
+def test_the_interpreter_ends_while_daemon_threads_compute(call: str) -> None:
+    package = str(Path(ff.__file__).parents[1])
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", EXIT_WHILE_COMPUTING.format(call=call)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": package},
+        )
+        assert (done.returncode, done.stderr) == (0, "")
