@@ -19,19 +19,28 @@ nb::dict info() {
   return result;
 }
 
-// Bits of a bfloat16 array of another package, which NumPy has no type for. Shares its memory.
-nb::object bf16_bits(const nb::ndarray<nb::ro, nb::device::cpu>& array, const nb::object& owner) {
+using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
+
+// The array of a DLPack capsule as a NumPy one that shares its memory, and whether it holds
+// bfloat16, for which NumPy has no type: those come as bits.
+nb::tuple array_of(const nb::capsule& capsule) {
+  AnyArray array;
+  if (!nb::try_cast(capsule, array))
+    throw nb::buffer_error("it is not a DLPack array in the CPU's memory");
+  const nb::dlpack::dtype type = array.dtype();
+  if (type.code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) || type.bits != 16)
+    return nb::make_tuple(nb::cast(nb::ndarray<nb::numpy, nb::ro>(array)), false);
   std::vector<std::size_t> shape;
   std::vector<std::int64_t> strides;
   for (std::size_t i = 0; i < array.ndim(); ++i) {
     shape.push_back(array.shape(i));
     strides.push_back(array.stride(i));
   }
-  const auto type = array.dtype();
-  if (type.code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) || type.bits != 16)
-    throw nb::type_error("not bfloat16");
-  return nb::cast(nb::ndarray<nb::numpy, const std::uint16_t>(array.data(), array.ndim(),
-                                                              shape.data(), owner, strides.data()));
+  const nb::capsule owner(new AnyArray(array),
+                          [](void* kept) noexcept { delete static_cast<AnyArray*>(kept); });
+  const nb::ndarray<nb::numpy, const std::uint16_t> bits(array.data(), array.ndim(), shape.data(),
+                                                         owner, strides.data());
+  return nb::make_tuple(nb::cast(bits), true);
 }
 
 void round_to_bf16_bits(const nb::ndarray<const float, nb::ndim<1>, nb::c_contig>& from,
@@ -52,6 +61,6 @@ NB_MODULE(_core, module) {
   bind_moe(module);
   module.def("info", &info);
   module.def("set_num_threads", &set_num_threads, "count"_a);
-  module.def("bf16_bits", &bf16_bits, "array"_a, "owner"_a);
+  module.def("array_of", &array_of, "capsule"_a);
   module.def("round_to_bf16", &round_to_bf16_bits, "values"_a, "bits"_a);
 }

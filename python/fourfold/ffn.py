@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fourfold import _core, arrays
+from fourfold import _core, arguments, arrays
 from fourfold.arrays import Bits, Float32
-from fourfold.errors import ArgumentError
 from fourfold.layer import Array, Layer, Saved, SavedT, read_float32, read_weights
 
 Given = dict[str, Float32 | Bits | None]
@@ -46,6 +45,8 @@ class GatedGrads:
 class SimpleFFN(Layer[SavedT]):
     """A layer of one FFN: the base of DenseFFN and GatedFFN."""
 
+    __slots__ = ()
+
     def _read(self, dtype: Any, matrices: dict[str, Any], biases: dict[str, Any]) -> Given:
         """All arrays by name, checked against the shape of up."""
         weights = read_weights(self._where, dtype, matrices)
@@ -61,10 +62,7 @@ class SimpleFFN(Layer[SavedT]):
         return given
 
     def _build(self, core_type: Any, given: Given, activation: str) -> None:
-        if not isinstance(activation, str):
-            raise ArgumentError(
-                f"[{self._where}] activation is a {type(activation).__name__}, expected a name"
-            )
+        activation = arguments.name(self._where, "activation", activation)
         shapes = {name: array.shape for name, array in given.items() if array is not None}
         d_ff, d_model = shapes["up"]
         self._start(core_type(**given, activation=activation), shapes, d_model, d_ff)
@@ -117,6 +115,7 @@ class DenseFFN(SimpleFFN[DenseSaved]):
     type. Raises ArgumentError.
     """
 
+    __slots__ = ()
     _where = "dense_ffn"
     _array_names = ("up", "down", "up_bias", "down_bias")
     _saved_type = DenseSaved
@@ -161,6 +160,7 @@ class GatedFFN(SimpleFFN[GatedSaved]):
     matrices, None keeps their type. Raises ArgumentError.
     """
 
+    __slots__ = ()
     _where = "gated_ffn"
     _array_names = ("gate", "up", "down", "gate_bias", "up_bias", "down_bias")
     _saved_type = GatedSaved

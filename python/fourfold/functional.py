@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold import _core, arrays
+from fourfold import _core, arguments, arrays
 from fourfold.arrays import Float32
 from fourfold.errors import ArgumentError
 from fourfold.layer import Array
@@ -31,7 +31,7 @@ def glu_backward(
 def _read(where: str, values: dict[str, Any]) -> list[Float32]:
     given: list[Float32] = []
     for name, value in values.items():
-        if getattr(value, "requires_grad", False) is True:
+        if arrays.records_grad(value):
             raise ArgumentError(
                 f"[{where}] {name} requires grad, which this function does not record;"
                 f" pass {name}.detach()"
@@ -43,18 +43,12 @@ def _read(where: str, values: dict[str, Any]) -> list[Float32]:
     return given
 
 
-def _name(where: str, activation: Any) -> str:
-    if not isinstance(activation, str):
-        raise ArgumentError(
-            f"[{where}] activation is a {type(activation).__name__}, expected a name"
-        )
-    return activation
-
-
 def _glu(where: str, gate: Any, up: Any, activation: str) -> Any:
     given = _read(where, {"gate": gate, "up": up})
     h = np.empty(given[0].shape, np.float32)
-    _core.gated_activate(_name(where, activation), *map(np.ravel, given), h.reshape(-1))
+    _core.gated_activate(
+        arguments.name(where, "activation", activation), *map(np.ravel, given), h.reshape(-1)
+    )
     return arrays.like(gate, h)
 
 
@@ -62,7 +56,10 @@ def _glu_backward(where: str, gate: Any, up: Any, dh: Any, activation: str) -> A
     given = _read(where, {"gate": gate, "up": up, "dh": dh})
     dgate, dup = (np.empty(given[0].shape, np.float32) for _ in range(2))
     _core.gated_activate_backward(
-        _name(where, activation), *map(np.ravel, given), dgate.reshape(-1), dup.reshape(-1)
+        arguments.name(where, "activation", activation),
+        *map(np.ravel, given),
+        dgate.reshape(-1),
+        dup.reshape(-1),
     )
     return arrays.like(gate, dgate), arrays.like(gate, dup)
 

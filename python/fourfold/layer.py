@@ -4,7 +4,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
-from fourfold import arrays
+from fourfold import arguments, arrays
 from fourfold.arrays import Bits, Float32
 from fourfold.errors import ArgumentError
 
@@ -38,6 +38,18 @@ class Layer(Generic[SavedT]):
     _new_core_saved: Any
     _macs_per_token: int
 
+    # So that a misspelt property is an error.
+    __slots__ = (
+        "_core",
+        "_shapes",
+        "_d_model",
+        "_d_ff",
+        "_skip_zeros",
+        "_version",
+        "_macs_per_token",
+        "__weakref__",
+    )
+
     def _start(
         self, core: Any, shapes: dict[str, tuple[int, ...]], d_model: int, d_ff: int
     ) -> None:
@@ -68,7 +80,9 @@ class Layer(Generic[SavedT]):
 
         The first save=True packs the transposed weights, which doubles the layer's memory.
         """
-        return self._forward_saved(x, out) if save else self._forward(x, out, None)[0]
+        if arguments.flag(self._where, "save", save):
+            return self._forward_saved(x, out)
+        return self._forward(x, out, None)[0]
 
     def _set_core_weights(self, **given: Any) -> None:
         # Both before and after: a pass that runs meanwhile fits neither the old nor the new.
@@ -91,7 +105,10 @@ class Layer(Generic[SavedT]):
     def _forward(self, x: Any, out: Any, save: Any) -> tuple[Any, Float32 | Bits]:
         """The result and x as it was computed with."""
         given = self._read_rows(x, "x")
-        y = np.empty(given.shape, given.dtype) if out is None else self._read_out(out, given)
+        if out is None:
+            y = np.empty(given.shape, given.dtype)
+        else:
+            y = arrays.read_out(out, self._where, x, given.shape, arrays.is_bits(given))
         rows, result = self._rows(given), self._rows(y)
         if arrays.is_bits(given):
             self._core.forward_bf16(rows, result, save)
@@ -141,26 +158,17 @@ class Layer(Generic[SavedT]):
         return array.reshape(-1, self._d_model)
 
     def _read_rows(self, value: Any, name: str) -> Float32 | Bits:
-        if getattr(value, "requires_grad", False) is True:
+        if arrays.records_grad(value):
             raise ArgumentError(
                 f"[{self._where}] {name} requires grad, which this layer does not record;"
                 f" pass {name}.detach()"
             )
-        array = arrays.read(value, self._where, name, bf16=True)
+        array = arrays.read(value, self._where, name, bf16=True, rows=True)
         if array.ndim == 0 or array.shape[-1] != self._d_model:
             raise ArgumentError(
                 f"[{self._where}] {name} is {arrays.shape_text(array.shape)},"
                 f" expected [..., {self._d_model}]",
                 "shape_mismatch",
-            )
-        return array
-
-    def _read_out(self, out: Any, x: Float32 | Bits) -> Float32 | Bits:
-        array = arrays.read_out(out, self._where, x.dtype)
-        arrays.check_shape(self._where, "out", array, *x.shape)
-        if np.may_share_memory(array, x):
-            raise ArgumentError(
-                f"[{self._where}] out overlaps x; expected an array of its own memory"
             )
         return array
 
@@ -193,8 +201,9 @@ class Layer(Generic[SavedT]):
 
     @skip_zeros.setter
     def skip_zeros(self, on: bool) -> None:
-        self._core.set_skip_zeros(bool(on))
-        self._skip_zeros = bool(on)
+        value = arguments.flag(self._where, "skip_zeros", on)
+        self._core.set_skip_zeros(value)
+        self._skip_zeros = value
 
     @property
     def parameters_total(self) -> int:
@@ -208,9 +217,7 @@ class Layer(Generic[SavedT]):
 
     def flops(self, tokens: int) -> int:
         """Operations of the matrix products of a forward pass, 2 per multiply-add."""
-        if tokens < 0:
-            raise ArgumentError(f"[{self._where}] tokens is {tokens}, expected 0 or more")
-        return 2 * self._macs_per_token * int(tokens)
+        return 2 * self._macs_per_token * arguments.whole_number(self._where, "tokens", tokens)
 
 
 def read_weights(where: str, dtype: Any, given: dict[str, Any]) -> dict[str, Float32 | Bits]:
@@ -243,7 +250,7 @@ def read_float32(where: str, name: str, value: Any, *shape: int) -> Float32:
 
 def detached(value: Any) -> Any:
     """Weights are copied, so a tensor that records gradients is as good as another."""
-    return value.detach() if getattr(value, "requires_grad", False) is True else value
+    return value.detach() if arrays.records_grad(value) else value
 
 
 def dtype_name(where: str, dtype: Any) -> str | None:

@@ -3,7 +3,6 @@
 """
 
 import math
-import operator
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fourfold import _core, arrays
+from fourfold import _core, arguments, arrays
 from fourfold.arrays import Bits, Float32
 from fourfold.errors import ArgumentError
 from fourfold.ffn import DenseFFN, DenseGrads, GatedFFN, GatedGrads
@@ -111,6 +110,7 @@ class MoEFFN(Layer[MoESaved]):
     Raises ArgumentError.
     """
 
+    __slots__ = ("_shared_activation", "_shared_dtype", "_n_experts", "_top_k", "_warned")
     _where = _WHERE
     _saved_type = MoESaved
     _new_core_saved = _core.MoeSaved
@@ -143,22 +143,20 @@ class MoEFFN(Layer[MoESaved]):
         biases = {"gate_bias": gate_bias, "up_bias": up_bias, "down_bias": down_bias}
         given = _read(router, matrices, biases, router_bias, selection_bias, dtype)
         given |= _read_shared(shared, shared_gate, given["router"].shape[1], dtype)
-        _check_name("activation", activation)
-        _check_name("scoring", scoring)
         capacity = None if capacity_factor is None else _real("capacity_factor", capacity_factor)
         self._shared_activation = "" if shared is None else shared.activation
         self._shared_dtype = None if shared is None else (dtype or shared.dtype)
         core = _core.MoeFfn(
             given,
-            activation=activation,
+            activation=arguments.name(_WHERE, "activation", activation),
             shared_activation=self._shared_activation,
             top_k=_integer("top_k", top_k),
-            scoring=scoring,
-            renormalize=bool(renormalize),
+            scoring=arguments.name(_WHERE, "scoring", scoring),
+            renormalize=arguments.flag(_WHERE, "renormalize", renormalize),
             scaling=_real("scaling", scaling),
             n_groups=_integer("n_groups", n_groups),
             top_groups=_integer("top_groups", top_groups),
-            weight_input=bool(weight_input),
+            weight_input=arguments.flag(_WHERE, "weight_input", weight_input),
             capacity_factor=capacity,
         )
         n_experts, d_ff, d_model = given["up"].shape
@@ -346,26 +344,12 @@ def _vector(name: str, value: Any, *shape: int) -> Float32:
     return read_float32(_WHERE, name, value, *shape)
 
 
-def _check_name(what: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise ArgumentError(f"[{_WHERE}] {what} is a {type(value).__name__}, expected a name")
-
-
 def _integer(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**31:
-        raise ArgumentError(f"[{_WHERE}] {name} is {value!r}, expected a whole number above 0")
+    number = arguments.whole_number(_WHERE, name, value, least=1)
+    if number >= 2**31:
+        raise ArgumentError(f"[{_WHERE}] {name} is {arguments.shown(value)}, expected below 2**31")
     return number
 
 
 def _real(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ArgumentError(f"[{_WHERE}] {name} is {value!r}, expected a finite number")
-    return number
+    return arguments.real(_WHERE, name, value)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fourfold import _core
+from fourfold import _core, arguments
 from fourfold.errors import ArgumentError
 
 
@@ -10,9 +10,12 @@ def set_num_threads(count: int) -> None:
     """Later calls compute with `count` threads; 0: FOURFOLD_NUM_THREADS, else the CPUs this
     process may use. Results do not depend on it. Raises ArgumentError.
     """
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 1024:
-        raise ArgumentError(f"[set_num_threads] count is {count!r}, expected 0 to 1024")
-    _core.set_num_threads(count)
+    number = arguments.whole_number("set_num_threads", "count", count)
+    if number > 1024:
+        raise ArgumentError(
+            f"[set_num_threads] count is {arguments.shown(count)}, expected 0 to 1024"
+        )
+    _core.set_num_threads(number)
 
 
 def info() -> dict[str, Any]:
