@@ -117,10 +117,10 @@ std::uint64_t FfnCore::parameters() const {
 
 void FfnCore::pack_backward() {
   if (has_backward()) return;
-  PackedWeight new_gate = gated() ? gate.transposed() : PackedWeight(), new_up = up.transposed();
-  down_back = down.transposed();
-  gate_back = std::move(new_gate);
-  up_back = std::move(new_up);
+  PackedWeight new_down = down.transposed();
+  if (gated()) gate_back = gate.transposed();
+  up_back = up.transposed();
+  down_back = std::move(new_down);  // last: has_backward asks for it
 }
 
 void FfnCore::check_weights(const DenseWeights& weights, const char* where) const {
