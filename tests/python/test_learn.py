@@ -232,6 +232,8 @@ class Terminal:
     def __init__(self, command: list[str]) -> None:
         self.process, self.descriptor = pty.fork()
         if self.process == 0:
+            # A job in the background inherits an ignored Ctrl-C.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execve(command[0], command, {**os.environ, "TERM": "xterm"})
         self.text, self.read = "", 0
 
@@ -248,8 +250,9 @@ class Terminal:
 
     def end(self) -> int:
         try:
-            while data := os.read(self.descriptor, 65536):
-                self.text += data.decode()
+            while select.select([self.descriptor], [], [], 60)[0]:
+                self.text += os.read(self.descriptor, 65536).decode()
+            os.kill(self.process, signal.SIGKILL)  # it should have ended long ago
         except OSError:
             pass
         os.close(self.descriptor)
