@@ -14,14 +14,27 @@ struct Entry {
   bool (*supported)();
 };
 
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("fma");
+}
+
+// AVX-512 with its dot products of bf16.
+const KernelTable kAvx512Bf16Kernels = [] {
+  KernelTable table = kAvx512Kernels;
+  table.name = "avx512_bf16";
+  table.gemm.panel_bf16 = kAvx512Bf16Products.panel;
+  table.gemm.listed_bf16 = kAvx512Bf16Products.listed;
+  table.gemm.peak_probe_bf16 = kAvx512Bf16Products.peak_probe;
+  table.gemm.reads_bf16_rows = true;
+  return table;
+}();
+
 // Best first. __builtin_cpu_supports also asks whether the system saves the registers.
-const std::array<Entry, 3> kEntries{{
-    {&kAvx512Kernels,
-     [] {
-       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-              __builtin_cpu_supports("fma");
-     }},
+const std::array<Entry, 4> kEntries{{
+    {&kAvx512Bf16Kernels, [] { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }},
+    {&kAvx512Kernels, has_avx512},
     {&kAvx2Kernels, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
     {&kScalarKernels, [] { return true; }},
 }};

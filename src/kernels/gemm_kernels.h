@@ -6,36 +6,59 @@
 
 namespace fourfold {
 
-// Packed weights are panels of 64 output columns: element (n, k) of panel n / 64 lies at k * 64 + n
-// % 64.
+// Packed weights are panels of 64 output columns. A panel is a list of unit rows along k: 64 words
+// of 32 bits, one per column, each with 1 float32 or 2 bf16 of consecutive k (the first in the
+// lower half). Missing columns, and the odd last k of bf16, are 0.
 constexpr std::size_t kPanel = 64;
-// Depth of one pass over a panel: 128 rows of 64 floats are 32 KiB, read again for each block of
-// rows.
-constexpr std::size_t kDepthBlock = 128;
 
-// c: [rows, 64] = a: [rows, k] * b: [k, 64]; one accumulator per element, k ascending from 0.
-using GemmPanel = void (*)(const float* a, std::size_t lda, const float* b, float* c,
-                           std::size_t rows, std::size_t k);
-// The same with weights in bf16, given as their bits; sums are float32.
-using GemmPanelBf16 = void (*)(const float* a, std::size_t lda, const std::uint16_t* b, float* c,
-                               std::size_t rows, std::size_t k);
-// c: [64] = the sum of a[i] * b[i, 0..64) over the i of index[0..count), in that order.
+// c: [rows, 64] = (add ? c : 0) + a: [rows, k] * panel: [k, 64]; one accumulator per element, k
+// ascending. next: what will be read after this panel; it is fetched into the cache meanwhile and
+// may be any address.
+using GemmPanel = void (*)(const float* a, std::size_t lda, const float* panel, const void* next,
+                           float* c, std::size_t rows, std::size_t k, bool add);
+// The same with weights in bf16, given as their bits; sums are float32. Rows of a hold bf16 values
+// in float32 words or, where reads_bf16_rows, in bf16; the odd last k is followed by a 0.
+using GemmPanelBf16 = void (*)(const void* a, std::size_t lda, const std::uint16_t* panel,
+                               const void* next, float* c, std::size_t rows, std::size_t k,
+                               bool add);
+// c: [64] = the sum of a[i] * panel[i, 0..64) over the i of index[0..count), in that order. With
+// bf16 the indices are those of unit rows.
 using ListedRow = void (*)(const float* a, const std::uint32_t* index, std::size_t count,
-                           const float* b, float* c);
-using ListedRowBf16 = void (*)(const float* a, const std::uint32_t* index, std::size_t count,
-                               const std::uint16_t* b, float* c);
+                           const float* panel, float* c);
+using ListedRowBf16 = void (*)(const void* a, const std::uint32_t* index, std::size_t count,
+                               const std::uint16_t* panel, float* c);
+// to: [cols, rows] = from^T; from: [rows, cols]. Words of 32 bits.
+using Transpose = void (*)(const float* from, std::size_t from_stride, std::size_t rows,
+                           std::size_t cols, float* to, std::size_t to_stride);
+// Nearest bf16, ties to even, as words or as the bits of bf16.
+using RoundRow = void (*)(const float* x, float* y, std::size_t n);
+using NarrowRow = void (*)(const float* x, std::uint16_t* y, std::size_t n);
+// One unit row of bf16 from two rows of k: y[i] = narrow(low[i]) | narrow(high[i]) << 16.
+using PairRows = void (*)(const float* low, const float* high, std::uint32_t* y, std::size_t n);
 // Independent multiply-adds in registers; returns how many floating-point operations were done.
 using PeakProbe = double (*)(std::size_t rounds, float* sink);
 // Reads n floats (a multiple of 256) and returns something that depends on all of them.
 using ReadProbe = float (*)(const float* x, std::size_t n);
 
+// What an instruction set with dot products of bf16 does better than the one it extends.
+struct Bf16Products {
+  GemmPanelBf16 panel;
+  ListedRowBf16 listed;
+  PeakProbe peak_probe;
+};
+
 struct GemmKernels {
   GemmPanel panel_f32;
-  GemmPanelBf16 panel_bf16;
   ListedRow listed_f32;
+  GemmPanelBf16 panel_bf16;
   ListedRowBf16 listed_bf16;
-  PeakProbe peak_probe_f32;
+  bool reads_bf16_rows;
+  PeakProbe peak_probe_f32, peak_probe_bf16;
   ReadProbe read_probe;
+  Transpose transpose;
+  RoundRow round_row;
+  NarrowRow narrow_row;
+  PairRows pair_rows;
 };
 
 }  // namespace fourfold

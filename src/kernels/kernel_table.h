@@ -18,5 +18,6 @@ struct KernelTable {
 extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
+extern const Bf16Products kAvx512Bf16Products;
 
 }  // namespace fourfold

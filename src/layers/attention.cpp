@@ -300,13 +300,11 @@ void MultiHeadAttention::set_weights(const AttentionWeights& weights, Workspace&
   check_length(kWhere, "output_bias", weights.output_bias.size(), core.output_bias.size());
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   ThreadPool& pool = workspace.runtime().pool();
-  with_stacked(weights, [&](const auto& rows) { core.query_key_value.repack(rows, pool); });
-  core.output.repack(weights.output, pool);
+  PackedWeight* back = has_backward() ? &core.query_key_value_back : nullptr;
+  with_stacked(weights, [&](const auto& rows) { core.query_key_value.repack(rows, back, pool); });
+  core.output.repack(weights.output, has_backward() ? &core.output_back : nullptr, pool);
   core.query_key_value_bias = stacked_bias(weights, core);
   std::copy(weights.output_bias.begin(), weights.output_bias.end(), core.output_bias.begin());
-  if (!has_backward()) return;
-  core.query_key_value_back.repack_transposed(core.query_key_value, pool);
-  core.output_back.repack_transposed(core.output, pool);
 }
 
 void MultiHeadAttention::pack_backward() {

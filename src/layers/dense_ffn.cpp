@@ -2,6 +2,7 @@
 // expand (with bias and activation fused), contract.
 #include "fourfold/ffn.h"
 #include "layers/ffn_core.h"
+#include "layers/ffn_pass.h"
 #include "layers/shape_check.h"
 #include "ops/round_rows.h"
 #include "platform/caller_scope.h"
@@ -27,7 +28,7 @@ void DenseFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, DenseSaved
   check_shape(kWhere, "y", y, x.rows, d_model());
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const Matrix pre = save != nullptr ? save->pre.resize(x.rows, d_ff()) : Matrix();
-  core_forward(*core_, x, y, {}, pre, {}, workspace, {observer});
+  core_forward(*core_, x, y, {}, pre, workspace, observer);
 }
 
 void DenseFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,

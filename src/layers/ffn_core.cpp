@@ -3,14 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/dispatch.h"
+#include "kernels/activation_kernels.h"
 #include "layers/shape_check.h"
-#include "ops/expand.h"
-#include "ops/gemm.h"
-#include "ops/gemm_grad.h"
-#include "ops/round_rows.h"
-#include "ops/token_rows.h"
-#include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
@@ -82,10 +76,6 @@ void check_new_bias(const char* where, const char* name, std::span<const float> 
   check_length(where, name, bias.size(), old.size());
 }
 
-Matrix piece(Matrix whole, std::size_t first, std::size_t rows) {
-  return whole.data == nullptr ? whole : whole.rows_from(first, rows);
-}
-
 }  // namespace
 
 FfnCore::FfnCore(const DenseWeights& weights, Activation act, Packing packing, const char* where)
@@ -137,170 +127,16 @@ void FfnCore::check_weights(const GatedWeights& weights, const char* where) cons
 }
 
 void FfnCore::set_weights(const DenseWeights& weights, ThreadPool& pool) {
-  up.repack(weights.up, pool);
-  down.repack(weights.down, pool);
+  up.repack(weights.up, has_backward() ? &up_back : nullptr, pool);
+  down.repack(weights.down, has_backward() ? &down_back : nullptr, pool);
   std::copy(weights.up_bias.begin(), weights.up_bias.end(), up_bias.begin());
   std::copy(weights.down_bias.begin(), weights.down_bias.end(), down_bias.begin());
-  if (!has_backward()) return;
-  up_back.repack_transposed(up, pool);
-  down_back.repack_transposed(down, pool);
 }
 
 void FfnCore::set_weights(const GatedWeights& weights, ThreadPool& pool) {
-  gate.repack(weights.gate, pool);
+  gate.repack(weights.gate, has_backward() ? &gate_back : nullptr, pool);
   std::copy(weights.gate_bias.begin(), weights.gate_bias.end(), gate_bias.begin());
-  if (has_backward()) gate_back.repack_transposed(gate, pool);
   set_weights(DenseWeights{weights.up, weights.down, weights.up_bias, weights.down_bias}, pool);
-}
-
-void FfnCore::expand(ConstMatrix x, Matrix gate_pre, Matrix up_pre, Matrix hidden,
-                     Workspace& workspace) const {
-  if (gated())
-    expand_gated(x, {gate, up, gate_bias, up_bias, activation}, gate_pre, up_pre, hidden,
-                 workspace);
-  else
-    expand_dense(x, up, up_bias, activation, up_pre, hidden, workspace);
-}
-
-void FfnCore::contract(ConstMatrix hidden, std::span<const float> bias, Matrix y,
-                       Workspace& workspace) const {
-  if (skip_zeros && gives_exact_zeros(activation) && down.is_finite())
-    gemm_skip_zeros(hidden, down, bias, y, workspace);
-  else
-    gemm(hidden, down, bias, Activation::identity, y, workspace);
-}
-
-ConstMatrix in_type_of(const FfnCore& core, ConstMatrix x, Workspace& workspace) {
-  if (core.dtype() == Dtype::f32) return x;
-  const Matrix rounded(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  round_rows_to_bf16(x, rounded, workspace);
-  return rounded;
-}
-
-namespace {
-
-void show(const Watcher& watcher, const FfnCore& core, Matrix gate, Matrix up, Matrix hidden,
-          std::size_t first, Workspace& workspace) {
-  FfnSample sample;
-  sample.pre = core.gated() ? gate : up;
-  if (core.gated()) sample.up = up;
-  sample.hidden = hidden;
-  sample.first_row = first;
-  if (!watcher.token_rows.empty())
-    sample.token_rows = watcher.token_rows.subspan(first, hidden.rows);
-  sample.expert = watcher.expert;
-  watcher.observer->observe(sample, workspace);
-}
-
-}  // namespace
-
-void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Matrix up,
-                  std::span<const float> weights, Workspace& workspace, const Watcher& watcher) {
-  for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
-    const ScratchScope scratch(workspace);
-    const std::size_t rows = std::min(kTokensPerPiece, x.rows - first), d_ff = core.d_ff();
-    const auto part = weights.empty() ? weights : weights.subspan(first, rows);
-    const Matrix out = y.rows_from(first, rows);
-    const Matrix hidden(workspace.take(rows * d_ff), rows, d_ff);  // [tokens, d_ff]
-    Matrix gate_pre = piece(gate, first, rows), up_pre = piece(up, first, rows);
-    if (watcher.observer != nullptr && up_pre.data == nullptr) {
-      up_pre = {workspace.take(rows * d_ff), rows, d_ff};
-      if (core.gated()) gate_pre = {workspace.take(rows * d_ff), rows, d_ff};
-    }
-    {
-      const StageScope stage(workspace, Stage::expand);
-      core.expand(in_type_of(core, x.rows_from(first, rows), workspace), gate_pre, up_pre, hidden,
-                  workspace);
-      if (watcher.observer != nullptr)
-        show(watcher, core, gate_pre, up_pre, hidden, first, workspace);
-      if (!part.empty()) scale_rows(hidden, part, workspace);
-      if (core.dtype() == Dtype::bf16) round_rows_to_bf16(hidden, hidden, workspace);
-    }
-    const StageScope stage(workspace, Stage::contract);
-    core.contract(hidden,
-                  part.empty() ? std::span<const float>(core.down_bias) : std::span<const float>(),
-                  out, workspace);
-    if (!part.empty() && !core.down_bias.empty()) add_scaled(core.down_bias, part, out, workspace);
-  }
-}
-
-namespace {
-
-// One row of backward through the activation. dh holds the gradient of hidden and becomes that of
-// the pre-activation it belongs to (dense: pre, gated: up); hidden is computed again.
-struct ActivationRow {
-  const FfnCore& core;
-  const ActivationKernels& act = kernels().activations;
-  std::size_t kind = static_cast<std::size_t>(core.activation);
-
-  void forward(const float* gate, const float* up, float* hidden) const {
-    if (core.gated())
-      act.glu[kind](gate, up, hidden, core.d_ff());
-    else
-      act.forward[kind](up, hidden, core.d_ff());
-  }
-  void backward(const float* gate, const float* up, float* dh, float* dgate) const {
-    if (core.gated())
-      act.glu_backward[kind](gate, up, dh, dgate, dh, core.d_ff());
-    else
-      act.backward[kind](up, dh, dh, core.d_ff());
-  }
-};
-
-void backward_piece(const FfnCore& core, ConstMatrix x, const CoreSaved& saved, ConstMatrix dy,
-                    Matrix dx, const CoreGrads& grads, std::span<const float> weights,
-                    std::span<float> weight_grads, Workspace& workspace) {
-  const ScratchScope scratch(workspace);
-  ThreadPool& pool = workspace.runtime().pool();
-  const std::size_t rows = x.rows, d_ff = core.d_ff();
-  const bool bf16 = core.dtype() == Dtype::bf16;
-  const auto take = [&] { return Matrix(workspace.take(rows * d_ff), rows, d_ff); };
-  const Matrix hidden = take(), dup = take(), dgate = core.gated() ? take() : Matrix();
-  const ConstMatrix x_in = in_type_of(core, x, workspace), dy_in = in_type_of(core, dy, workspace);
-  gemm(dy_in, core.down_back, {}, Activation::identity, dup, workspace);  // gradient of hidden
-  const ActivationRow row_of{core};
-  pool.for_each(rows, [&](std::size_t r, unsigned) {
-    const float* gate = core.gated() ? saved.gate.row(r).data() : nullptr;
-    const float* up = saved.up.row(r).data();
-    float* dgate_row = core.gated() ? dgate.row(r).data() : nullptr;
-    row_of.forward(gate, up, hidden.row(r).data());
-    if (!weights.empty()) {
-      weight_grads[r] = dot(dup.row(r), hidden.row(r));
-      if (!core.down_bias.empty()) weight_grads[r] += dot(dy.row(r), core.down_bias);
-      for (float& value : hidden.row(r)) value *= weights[r];
-      for (float& value : dup.row(r)) value *= weights[r];
-    }
-    row_of.backward(gate, up, dup.row(r).data(), dgate_row);
-  });
-  if (bf16) round_rows_to_bf16(hidden, hidden, workspace);
-  if (grads.down.data != nullptr) weight_gradient(dy_in, hidden, grads.down, workspace);
-  if (!grads.down_bias.empty()) bias_gradient(dy, weights, grads.down_bias, workspace);
-  if (!grads.up_bias.empty()) bias_gradient(dup, {}, grads.up_bias, workspace);
-  if (!grads.gate_bias.empty()) bias_gradient(dgate, {}, grads.gate_bias, workspace);
-  if (bf16) round_rows_to_bf16(dup, dup, workspace);
-  if (bf16 && core.gated()) round_rows_to_bf16(dgate, dgate, workspace);
-  if (grads.up.data != nullptr) weight_gradient(dup, x_in, grads.up, workspace);
-  if (core.gated() && grads.gate.data != nullptr)
-    weight_gradient(dgate, x_in, grads.gate, workspace);
-  gemm(dup, core.up_back, {}, Activation::identity, dx, workspace);
-  if (core.gated()) gemm_add(dgate, core.gate_back, dx, workspace);
-}
-
-}  // namespace
-
-void core_backward(const FfnCore& core, ConstMatrix x, const CoreSaved& saved, ConstMatrix dy,
-                   Matrix dx, const CoreGrads& grads, std::span<const float> weights,
-                   std::span<float> weight_grads, Workspace& workspace) {
-  for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
-    const std::size_t rows = std::min(kTokensPerPiece, x.rows - first);
-    const auto part = [&](ConstMatrix whole) {
-      return whole.data == nullptr ? whole : whole.rows_from(first, rows);
-    };
-    backward_piece(
-        core, part(x), {part(saved.gate), part(saved.up)}, part(dy), dx.rows_from(first, rows),
-        grads, weights.empty() ? weights : weights.subspan(first, rows),
-        weight_grads.empty() ? weight_grads : weight_grads.subspan(first, rows), workspace);
-  }
 }
 
 void check_grads(const FfnCore& core, const CoreGrads& grads, const char* where) {

@@ -2,6 +2,7 @@
 // down_bias. Two passes over the weights: expand (gate, up and their product fused), contract.
 #include "fourfold/ffn.h"
 #include "layers/ffn_core.h"
+#include "layers/ffn_pass.h"
 #include "layers/shape_check.h"
 #include "ops/round_rows.h"
 #include "platform/caller_scope.h"
@@ -28,7 +29,7 @@ void GatedFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, GatedSaved
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   const Matrix gate = save != nullptr ? save->gate.resize(x.rows, d_ff()) : Matrix();
   const Matrix up = save != nullptr ? save->up.resize(x.rows, d_ff()) : Matrix();
-  core_forward(*core_, x, y, gate, up, {}, workspace, {observer});
+  core_forward(*core_, x, y, gate, up, workspace, observer);
 }
 
 void GatedFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,

@@ -154,8 +154,7 @@ void MoeCore::set_weights(const MoeWeights& weights, ThreadPool& pool) {
   }
   copy_into(router_bias, weights.router_bias);
   copy_into(selection_bias, weights.selection_bias);
-  router.repack(weights.router, pool);
-  if (!router_back.empty()) router_back.repack_transposed(router, pool);
+  router.repack(weights.router, router_back.empty() ? nullptr : &router_back, pool);
 }
 
 }  // namespace fourfold

@@ -1,10 +1,11 @@
 // y: [tokens, d_model] = sum over the chosen experts e of weight_e * expert_e(x) + shared(x). Pairs
 // (token, choice) are sorted by expert; each expert runs on the rows that chose it.
 #include <algorithm>
-#include <cmath>
 
 #include "fourfold/ffn.h"
+#include "layers/ffn_pass.h"
 #include "layers/moe_core.h"
+#include "layers/moe_forward.h"
 #include "layers/moe_plan.h"
 #include "layers/router_losses.h"
 #include "layers/shape_check.h"
@@ -21,68 +22,6 @@ namespace fourfold {
 namespace {
 
 constexpr const char* kWhere = "moe_ffn";
-
-float sigmoid(float x) {
-  const double value = x;
-  return static_cast<float>(value >= 0 ? 1 / (1 + std::exp(-value))
-                                       : std::exp(value) / (1 + std::exp(value)));
-}
-
-Matrix rows_of(Matrix matrix, std::size_t first, std::size_t rows) {
-  return matrix.data == nullptr ? matrix : matrix.rows_from(first, rows);
-}
-
-// One piece of one expert, from the gathered rows to y.
-void run_expert(const MoeCore& core, ExpertRows& piece, ConstMatrix x, Matrix y, Matrix gate,
-                Matrix up, Workspace& workspace, FfnObserver* observer) {
-  {
-    const StageScope stage(workspace, Stage::gather);
-    gather_rows(x, piece.tokens, piece.x, workspace);
-    if (core.routing.weight_input) scale_rows(piece.x, piece.weights, workspace);
-  }
-  const Matrix out(workspace.take(piece.rows * core.d_model()), piece.rows, core.d_model());
-  const std::span<const float> weights =
-      core.routing.weight_input ? std::span<const float>() : std::span<const float>(piece.weights);
-  core_forward(core.experts[piece.expert], piece.x, out, rows_of(gate, piece.first, piece.rows),
-               rows_of(up, piece.first, piece.rows), weights, workspace,
-               {observer, piece.expert, piece.tokens});
-  const StageScope stage(workspace, Stage::combine);
-  scatter_add_rows(out, piece.tokens, y, workspace);
-}
-
-// weights: [tokens] = sigmoid(x . gate), logits: [tokens] or empty.
-void shared_weights(const MoeCore& core, ConstMatrix x, std::span<float> weights,
-                    std::span<float> logits, Workspace& workspace) {
-  const StageScope stage(workspace, Stage::router);
-  workspace.runtime().pool().for_each(x.rows, [&](std::size_t t, unsigned) {
-    const float logit = dot(x.row(t), core.shared_gate);
-    weights[t] = sigmoid(logit);
-    if (!logits.empty()) logits[t] = logit;
-  });
-}
-
-void run_shared(const MoeCore& core, ConstMatrix x, Matrix y, MoeSaved* save, Workspace& workspace,
-                FfnObserver* observer) {
-  const ScratchScope scratch(workspace);
-  const FfnCore& shared = *core.shared;
-  Matrix gate, up;
-  if (save != nullptr) {
-    if (shared.gated()) gate = save->shared_gate.resize(x.rows, shared.d_ff());
-    up = save->shared_up.resize(x.rows, shared.d_ff());
-    save->shared_logits.resize(core.shared_gate.empty() ? 0 : x.rows);
-  }
-  std::span<float> weights;
-  if (!core.shared_gate.empty()) {
-    weights = {workspace.take(x.rows), x.rows};
-    shared_weights(core, x, weights,
-                   save != nullptr ? std::span<float>(save->shared_logits) : std::span<float>(),
-                   workspace);
-  }
-  const Matrix out(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  core_forward(shared, x, out, gate, up, weights, workspace, {observer, FfnSample::kSharedExpert});
-  const StageScope stage(workspace, Stage::combine);
-  add_rows(out, y, workspace);
-}
 
 }  // namespace
 
@@ -106,23 +45,16 @@ void MoeFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, MoeSaved* sa
   MoeSaved& plan = save != nullptr ? *save : unsaved;
   plan_experts(*core_, x, plan, workspace);
   if (observer != nullptr) observer->observe_routing(plan.routing, workspace);
-  Matrix gate, up;
   if (save != nullptr) {
-    if (gated()) gate = save->gate.resize(plan.pairs.size(), d_ff());
-    up = save->up.resize(plan.pairs.size(), d_ff());
-  }
-  {
-    const StageScope stage(workspace, Stage::combine);
-    fill_zero(y);
-  }
-  for (std::size_t e = 0; e < n_experts(); ++e)
-    for (std::size_t first = plan.offsets[e]; first < plan.offsets[e + 1];
-         first += kTokensPerPiece) {
-      const ScratchScope scratch(workspace);
-      ExpertRows piece(*core_, plan, e, first, workspace);
-      run_expert(*core_, piece, x, y, gate, up, workspace, observer);
+    if (gated()) save->gate.resize(plan.pairs.size(), d_ff());
+    save->up.resize(plan.pairs.size(), d_ff());
+    if (core_->shared) {
+      if (core_->shared->gated()) save->shared_gate.resize(x.rows, shared_d_ff());
+      save->shared_up.resize(x.rows, shared_d_ff());
+      save->shared_logits.resize(core_->shared_gate.empty() ? 0 : x.rows);
     }
-  if (core_->shared) run_shared(*core_, x, y, save, workspace, observer);
+  }
+  experts_forward(*core_, x, plan, y, save, workspace, observer);
 }
 
 void MoeFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace, MoeSaved* save) const {
@@ -227,13 +159,13 @@ void run_shared_backward(const MoeCore& core, ConstMatrix x, const MoeSaved& sav
   if (gated) {
     weights = {workspace.take(x.rows), x.rows};
     weight_grads = {workspace.take(x.rows), x.rows};
-    for (std::size_t t = 0; t < x.rows; ++t) weights[t] = sigmoid(saved.shared_logits[t]);
+    for (std::size_t t = 0; t < x.rows; ++t) weights[t] = exact_sigmoid(saved.shared_logits[t]);
   }
   core_backward(*core.shared, x, {saved.shared_gate.view(), saved.shared_up.view()}, dy, own,
                 grads_of_shared(grads), weights, weight_grads, workspace);
   if (gated) {
     pool.for_each(x.rows, [&](std::size_t t, unsigned) {
-      const float slope = weight_grads[t] * weights[t] * sigmoid(-saved.shared_logits[t]);
+      const float slope = weight_grads[t] * weights[t] * exact_sigmoid(-saved.shared_logits[t]);
       weight_grads[t] = slope;  // of the logit now
       const auto row = own.row(t);
       for (std::size_t i = 0; i < row.size(); ++i) row[i] += slope * core.shared_gate[i];

@@ -66,7 +66,8 @@ inline void score_rows(const QueryBlock& block, ConstMatrix a, const float* pack
                        float* sums) {
   for (std::size_t p = 0; p < panels_of(block.most_keys()); ++p) {
     const std::size_t count = std::min(kPanel, block.most_keys() - p * kPanel);
-    kernels().gemm.panel_f32(a.data, a.stride, packed + p * kPanel * a.cols, sums, a.rows, a.cols);
+    kernels().gemm.panel_f32(a.data, a.stride, packed + p * kPanel * a.cols,
+                             packed + (p + 1) * kPanel * a.cols, sums, a.rows, a.cols, false);
     for (std::size_t row = 0; row < a.rows; ++row)
       std::copy_n(sums + row * kPanel, count, scores.row(row).data() + p * kPanel);
   }
@@ -80,7 +81,7 @@ inline void mix_rows(const QueryBlock& block, ConstMatrix weights, const float* 
   const std::size_t common = block.common_keys();
   for (std::size_t p = 0; p < panels_of(y.cols); ++p) {
     const float* panel = packed + p * kPanel * block.keys;
-    table.gemm.panel_f32(weights.data, weights.stride, panel, sums, block.rows, common);
+    table.gemm.panel_f32(weights.data, weights.stride, panel, panel, sums, block.rows, common, false);
     for (std::size_t row = 0; row < block.rows; ++row) {
       float* sum = sums + row * kPanel;
       if (block.keys_of(row) > common)

@@ -1,72 +1,76 @@
 #include "ops/expand.h"
 
-#include "ops/tile_tasks.h"
-#include "platform/thread_pool.h"
+#include <algorithm>
+
+#include "kernels/dispatch.h"
 
 namespace fourfold {
 namespace {
 
 constexpr auto kIdentity = static_cast<std::size_t>(Activation::identity);
 
-const float* bias_at(std::span<const float> bias, std::size_t column) {
-  return bias.empty() ? nullptr : bias.data() + column;
-}
+// One tile from finished sums to hidden. Sums of up, or of gate and up: [rows, 64].
+struct Tile {
+  const ExpandWeights& weights;
+  const ExpandRows& to;
+  std::size_t first, rows, column, columns;
+  const ActivationKernels& act = kernels().activations;
+  std::size_t kind = static_cast<std::size_t>(weights.activation);
 
-float* at(Matrix matrix, std::size_t row, std::size_t column) {
-  return matrix.data + row * matrix.stride + column;
-}
+  const float* bias(std::span<const float> values) const {
+    return values.empty() ? nullptr : values.data() + column;
+  }
+  void keep(Matrix wanted, std::size_t r, const float* row) const {
+    if (wanted.data != nullptr) std::copy_n(row, columns, wanted.row(first + r).data() + column);
+  }
+  void finish_row(std::size_t r, float* hidden) const {
+    keep(to.shown, r, hidden);
+    if (!to.weights.empty()) {
+      const float weight = to.weights[first + r];
+      for (std::size_t i = 0; i < columns; ++i) hidden[i] *= weight;
+    }
+    to.hidden.store(first + r, column, hidden, columns);
+  }
+  void finish_dense(float* sums) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float* row = sums + r * kPanel;
+      act.epilogue[kIdentity](row, bias(weights.up_bias), row, kPanel, 1, columns);
+      keep(to.up, r, row);
+      act.forward[kind](row, row, columns);
+      finish_row(r, row);
+    }
+  }
+  void finish_gated(float* gate_sums, float* up_sums) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float *gate = gate_sums + r * kPanel, *up = up_sums + r * kPanel;
+      act.epilogue[kIdentity](gate, bias(weights.gate_bias), gate, kPanel, 1, columns);
+      act.epilogue[kIdentity](up, bias(weights.up_bias), up, kPanel, 1, columns);
+      keep(to.gate, r, gate);
+      keep(to.up, r, up);
+      act.glu[kind](gate, up, gate, columns);
+      finish_row(r, gate);
+    }
+  }
+};
 
 }  // namespace
 
-void expand_dense(ConstMatrix x, const PackedWeight& up, std::span<const float> up_bias,
-                  Activation activation, Matrix pre, Matrix hidden, Workspace& workspace) {
-  if (x.rows == 0) return;
-  ThreadPool& pool = workspace.runtime().pool();
-  const TileTasks tasks(x.rows, up.panels(), pool.threads());
-  const ActivationKernels& act = kernels().activations;
-  const auto kind = static_cast<std::size_t>(activation);
-  const ScratchScope scratch(workspace);
-  float* sums = workspace.take(pool.threads() * tasks.rows * kPanel);
-  pool.for_each(tasks.count(), [&](std::size_t task, unsigned thread) {
-    const std::size_t first = task / tasks.panels * tasks.rows, p = task % tasks.panels;
-    const std::size_t rows = std::min(tasks.rows, x.rows - first), column = p * kPanel;
-    const std::size_t columns = std::min(kPanel, up.out() - column);
-    float* c = sums + thread * tasks.rows * kPanel;
-    panel_product(x.rows_from(first, rows), up, p, c);
-    const float* bias = bias_at(up_bias, column);
-    if (pre.data != nullptr)
-      act.epilogue[kIdentity](c, bias, at(pre, first, column), pre.stride, rows, columns);
-    act.epilogue[kind](c, bias, at(hidden, first, column), hidden.stride, rows, columns);
-  });
-}
-
-void expand_gated(ConstMatrix x, const GatedExpansion& weights, Matrix gate_pre, Matrix up_pre,
-                  Matrix hidden, Workspace& workspace) {
-  if (x.rows == 0) return;
-  ThreadPool& pool = workspace.runtime().pool();
-  const TileTasks tasks(x.rows, weights.up.panels(), pool.threads());
-  const ActivationKernels& act = kernels().activations;
-  const auto kind = static_cast<std::size_t>(weights.activation);
-  const ScratchScope scratch(workspace);
-  const std::size_t tile = tasks.rows * kPanel, both = 2 * tile;
-  float* sums = workspace.take(pool.threads() * both);
-  pool.for_each(tasks.count(), [&](std::size_t task, unsigned thread) {
-    const std::size_t first = task / tasks.panels * tasks.rows, p = task % tasks.panels;
-    const std::size_t rows = std::min(tasks.rows, x.rows - first), column = p * kPanel;
-    const std::size_t columns = std::min(kPanel, weights.up.out() - column);
-    float *gate = sums + thread * both, *up = gate + tile;
-    const auto finish = [&](const PackedWeight& weight, std::span<const float> bias, float* c) {
-      panel_product(x.rows_from(first, rows), weight, p, c);
-      act.epilogue[kIdentity](c, bias_at(bias, column), c, kPanel, rows, columns);
-    };
-    finish(weights.gate, weights.gate_bias, gate);
-    finish(weights.up, weights.up_bias, up);
-    for (std::size_t r = 0; r < rows; ++r) {
-      const float *g = gate + r * kPanel, *u = up + r * kPanel;
-      act.glu[kind](g, u, at(hidden, first + r, column), columns);
-      if (gate_pre.data == nullptr) continue;
-      std::copy_n(g, columns, at(gate_pre, first + r, column));
-      std::copy_n(u, columns, at(up_pre, first + r, column));
+void expand(const Region& region, const ExpandWeights& weights, const ExpandRows& rows,
+            const TileScratch& scratch) {
+  const PackedWeight &gate = weights.gate, &up = weights.up;
+  const TileTasks tasks(rows.x.rows, up.panels(), region.threads);
+  float *first_sums = scratch.tile(region), *second_sums = scratch.tile(region, 1);
+  tasks.for_each(region, [&](std::size_t first, std::size_t count, std::size_t p) {
+    const RowOperand x = rows.x.rows_from(first, count);
+    const std::size_t column = p * kPanel;
+    const Tile tile{weights, rows, first, count, column, std::min(kPanel, up.out() - column)};
+    if (gate.empty()) {
+      panel_product(x, up.panel(p), up.panel(p + 1), first_sums, false);
+      tile.finish_dense(first_sums);
+    } else {
+      panel_product(x, gate.panel(p), up.panel(p), first_sums, false);
+      panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, false);
+      tile.finish_gated(first_sums, second_sums);
     }
   });
 }

@@ -1,29 +1,36 @@
-// The first half of an FFN in one pass: products, biases, activation, gating.
-// hidden = act(x up^T + up_bias), or act(x gate^T + gate_bias) * (x up^T + up_bias).
+// The first half of an FFN in one pass, as the part of one thread of a region: products, biases,
+// activation, gating. hidden = act(x up^T + up_bias), or act(x gate^T + gate_bias) * (x up^T +
+// up_bias).
 #pragma once
 
 #include <span>
 
 #include "fourfold/activation.h"
 #include "fourfold/matrix.h"
-#include "fourfold/runtime.h"
 #include "ops/packed_weight.h"
+#include "ops/row_operand.h"
+#include "ops/tile_tasks.h"
 
 namespace fourfold {
 
-// x: [tokens, d_model]; pre, hidden: [tokens, d_ff]. pre receives the input of the activation; an
-// empty view: not wanted. hidden has the same bits either way.
-void expand_dense(ConstMatrix x, const PackedWeight& up, std::span<const float> up_bias,
-                  Activation activation, Matrix pre, Matrix hidden, Workspace& workspace);
-
-struct GatedExpansion {
-  const PackedWeight &gate, &up;
+struct ExpandWeights {
+  const PackedWeight &gate, &up;  // gate is empty in a dense FFN
   std::span<const float> gate_bias, up_bias;
   Activation activation;
 };
 
-// gate_pre, up_pre, hidden: [tokens, d_ff]; the first two as pre above, wanted together or not.
-void expand_gated(ConstMatrix x, const GatedExpansion& weights, Matrix gate_pre, Matrix up_pre,
-                  Matrix hidden, Workspace& workspace);
+// x: [tokens, d_model]; all others [tokens, d_ff]. gate and up receive the products with their
+// biases, shown what hidden is before weights and rounding; empty views: not wanted. weights:
+// [tokens] multiplies each hidden row; empty: 1. hidden has the same bits whatever is wanted.
+struct ExpandRows {
+  RowOperand x;
+  Matrix gate, up, shown;
+  std::span<const float> weights;
+  RowBuffer hidden;
+};
+
+// scratch: two tiles.
+void expand(const Region& region, const ExpandWeights& weights, const ExpandRows& rows,
+            const TileScratch& scratch);
 
 }  // namespace fourfold

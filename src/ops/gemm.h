@@ -1,6 +1,6 @@
 // y = x W^T + b, the matrix product of the library. m = tokens, n = out features, k = in features.
 // Each element is one accumulator over ascending k: its bits depend on neither threads nor other
-// tokens. With a bf16 weight, x must hold values that bf16 can hold: products are then exact.
+// tokens. With a bf16 weight, x is rounded to bf16 first.
 #pragma once
 
 #include <span>
@@ -19,10 +19,5 @@ void gemm(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias
 
 // y += x W^T.
 void gemm_add(ConstMatrix x, const PackedWeight& weight, Matrix y, Workspace& workspace);
-
-// gemm without activation for rows of x with many zeros: only k with x[row, k] != 0 are read. Same
-// bits as gemm when every weight is finite.
-void gemm_skip_zeros(ConstMatrix x, const PackedWeight& weight, std::span<const float> bias,
-                     Matrix y, Workspace& workspace);
 
 }  // namespace fourfold

@@ -2,82 +2,81 @@
 
 #include <algorithm>
 
-#include "ops/tile_tasks.h"
+#include "kernels/dispatch.h"
 #include "ops/token_rows.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
-namespace {
 
-constexpr std::size_t kTransposeRows = 16;
+void turn_tile(ConstMatrix values, std::size_t p, std::size_t first, const RowBuffer& to,
+               float* turned) {
+  kernels().gemm.transpose(values.data, values.stride, values.rows, values.cols, turned,
+                           values.rows);
+  for (std::size_t column = 0; column < values.cols; ++column)
+    to.store(p * kPanel + column, first, turned + column * values.rows, values.rows);
+}
 
-// panels: [ceil(in / 64)][tokens, 64] from x: [tokens, in]; missing columns are 0.
-void pack_columns(ConstMatrix x, float* panels, ThreadPool& pool) {
-  pool.for_each((x.cols + kPanel - 1) / kPanel, [&](std::size_t p, unsigned) {
-    const std::size_t first = p * kPanel, width = std::min(kPanel, x.cols - first);
-    float* panel = panels + first * x.rows;
-    for (std::size_t t = 0; t < x.rows; ++t) {
-      std::copy_n(x.row(t).data() + first, width, panel + t * kPanel);
-      std::fill_n(panel + t * kPanel + width, kPanel - width, 0.0F);
+void turn_columns(const Region& region, ConstMatrix from, const RowBuffer& to,
+                  const TokenPanels& panels, const TileScratch& scratch) {
+  const Share share = region.share((from.cols + kPanel - 1) / kPanel);
+  for (std::size_t p = share.first; p < share.last; ++p)
+    for (std::size_t first = 0; first < from.rows; first += TileTasks::kMostRows) {
+      const std::size_t rows = std::min(TileTasks::kMostRows, from.rows - first);
+      const ConstMatrix values = from.rows_from(first, rows).cols_from(
+          p * kPanel, std::min(kPanel, from.cols - p * kPanel));
+      if (!to.empty()) turn_tile(values, p, first, to, scratch.tile(region));
+      if (!panels.empty()) panels.store(p, first, values);
     }
+}
+
+void add_weight_gradient(const Region& region, const RowOperand& dy_turned, const TokenPanels& x,
+                         const TileScratch& scratch, Matrix dw) {
+  const auto add = kernels().rows.add;
+  float* sums = scratch.tile(region);
+  const TileTasks tasks(dw.rows, x.panels(), region.threads);
+  tasks.for_each(region, [&](std::size_t first, std::size_t rows, std::size_t p) {
+    panel_product(dy_turned.rows_from(first, rows), x.panel(p), x.panel(p + 1), sums, false);
+    const std::size_t width = std::min(kPanel, dw.cols - p * kPanel);
+    for (std::size_t r = 0; r < rows; ++r)
+      add(sums + r * kPanel, dw.row(first + r).data() + p * kPanel, width);
   });
 }
 
-// to: [cols, rows] = from^T, in bands of columns so that a band's writes stay in the cache.
-void transpose(ConstMatrix from, float* to, ThreadPool& pool) {
-  pool.for_each((from.cols + kTransposeRows - 1) / kTransposeRows, [&](std::size_t b, unsigned) {
-    const std::size_t first = b * kTransposeRows;
-    const std::size_t last = std::min(from.cols, first + kTransposeRows);
-    for (std::size_t t = 0; t < from.rows; ++t)
-      for (std::size_t n = first; n < last; ++n) to[n * from.rows + t] = from.row(t)[n];
-  });
+void add_bias_gradient(const Region& region, ConstMatrix dy, std::span<const float> scale,
+                       std::span<float> db) {
+  const Share share = region.share((dy.cols + kPanel - 1) / kPanel);
+  for (std::size_t p = share.first; p < share.last; ++p) {
+    const std::size_t first = p * kPanel, width = std::min(kPanel, dy.cols - first);
+    float sums[kPanel] = {};
+    for (std::size_t t = 0; t < dy.rows; ++t) {
+      const float factor = scale.empty() ? 1.0F : scale[t];
+      const float* row = dy.row(t).data() + first;
+      for (std::size_t i = 0; i < width; ++i) sums[i] += factor * row[i];
+    }
+    for (std::size_t i = 0; i < width; ++i) db[first + i] += sums[i];
+  }
 }
-
-void add_piece(ConstMatrix dy, ConstMatrix x, Matrix dw, Workspace& workspace) {
-  ThreadPool& pool = workspace.runtime().pool();
-  const ScratchScope scratch(workspace);
-  const std::size_t tokens = x.rows, panels = (x.cols + kPanel - 1) / kPanel;
-  float* columns = workspace.take(panels * kPanel * tokens);
-  float* rows = workspace.take(dy.cols * tokens);  // [out, tokens]
-  pack_columns(x, columns, pool);
-  transpose(dy, rows, pool);
-  const TileTasks tasks(dy.cols, panels, pool.threads());
-  float* sums = workspace.take(pool.threads() * tasks.rows * kPanel);
-  const KernelTable& table = kernels();
-  pool.for_each(tasks.count(), [&](std::size_t task, unsigned thread) {
-    const std::size_t first = task / panels * tasks.rows, p = task % panels;
-    const std::size_t count = std::min(tasks.rows, dy.cols - first);
-    float* c = sums + thread * tasks.rows * kPanel;
-    table.gemm.panel_f32(rows + first * tokens, tokens, columns + p * kPanel * tokens, c, count,
-                         tokens);
-    for (std::size_t r = 0; r < count; ++r)
-      table.rows.add(c + r * kPanel, dw.row(first + r).data() + p * kPanel,
-                     std::min(kPanel, x.cols - p * kPanel));
-  });
-}
-
-}  // namespace
 
 void weight_gradient(ConstMatrix dy, ConstMatrix x, Matrix dw, Workspace& workspace) {
   for (std::size_t first = 0; first < x.rows; first += kTokensPerPiece) {
     const std::size_t count = std::min(kTokensPerPiece, x.rows - first);
-    add_piece(dy.rows_from(first, count), x.rows_from(first, count), dw, workspace);
+    const ScratchScope scope(workspace);
+    const RowBuffer turned(dy.cols, count, Dtype::f32, workspace);
+    const TokenPanels panels(count, x.cols, Dtype::f32, workspace);
+    const TileScratch scratch(TileTasks::kMostRows, 1, workspace);
+    workspace.runtime().pool().region([&](const Region& region) {
+      turn_columns(region, dy.rows_from(first, count), turned, {}, scratch);
+      turn_columns(region, x.rows_from(first, count), {}, panels, scratch);
+      region.barrier();
+      add_weight_gradient(region, turned.operand(), panels, scratch, dw);
+    });
   }
 }
 
 void bias_gradient(ConstMatrix dy, std::span<const float> scale, std::span<float> db,
                    Workspace& workspace) {
-  workspace.runtime().pool().for_each(
-      (dy.cols + kPanel - 1) / kPanel, [&](std::size_t p, unsigned) {
-        const std::size_t first = p * kPanel, width = std::min(kPanel, dy.cols - first);
-        float sums[kPanel] = {};
-        for (std::size_t t = 0; t < dy.rows; ++t) {
-          const float factor = scale.empty() ? 1.0F : scale[t];
-          const float* row = dy.row(t).data() + first;
-          for (std::size_t i = 0; i < width; ++i) sums[i] += factor * row[i];
-        }
-        for (std::size_t i = 0; i < width; ++i) db[first + i] += sums[i];
-      });
+  workspace.runtime().pool().region(
+      [&](const Region& region) { add_bias_gradient(region, dy, scale, db); });
 }
 
 }  // namespace fourfold

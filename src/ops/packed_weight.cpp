@@ -4,31 +4,17 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <span>
 
-#include "kernels/gemm_kernels.h"
+#include "kernels/dispatch.h"
 
 namespace fourfold {
 namespace {
 
-float as_f32(float value) { return value; }
-float as_f32(Bf16 value) { return to_float(value); }
-
-void store(float value, float& to) { to = value; }
-void store(float value, Bf16& to) { to = to_bf16(value); }
-
-// weight: [rows, in], at most 64 rows; panel: [in, 64].
-template <class From, class To>
-void pack_rows(MatrixView<const From> weight, To* panel) {
-  for (std::size_t k = 0; k < weight.cols; ++k) {
-    To* row = panel + k * kPanel;
-    for (std::size_t n = 0; n < weight.rows; ++n)
-      store(as_f32(weight.data[n * weight.stride + k]), row[n]);
-    std::fill(row + weight.rows, row + kPanel, To{});
-  }
-}
+constexpr std::size_t kBlock = kPanel * kPanel;
 
 // Whole numbers, so that the compiler may look at many at once: an exponent of all ones is NaN or
 // infinity.
@@ -41,108 +27,126 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
-bool all_finite(std::span<const Bf16> values) {
-  std::uint32_t bad = 0;
-  for (const Bf16 value : values) bad |= (value.bits & 0x7F80U) == 0x7F80U ? 1U : 0U;
-  return bad == 0;
+void copy_row(std::span<const float> from, float* to) {
+  std::copy(from.begin(), from.end(), to);
+}
+void copy_row(std::span<const Bf16> from, float* to) {
+  std::transform(from.begin(), from.end(), to, to_float);
 }
 
-// Column `first` and up to 63 more of a packed weight become one panel of its transpose.
+// The 64 x 64 values of a weight from (n, k) on; what lies outside is 0.
 template <class T>
-void transpose_panel(const T* from, std::size_t out, std::size_t in, std::size_t first, T* panel) {
-  const std::size_t width = std::min(kPanel, in - first);
-  for (std::size_t n = 0; n < out; ++n) {
-    T* row = panel + n * kPanel;
-    const T* source = from + (n / kPanel * in + first) * kPanel + n % kPanel;
-    for (std::size_t column = 0; column < width; ++column) row[column] = source[column * kPanel];
-    std::fill(row + width, row + kPanel, T{});
-  }
+void read_block(MatrixView<const T> weight, std::size_t n, std::size_t k, float* block) {
+  const std::size_t rows = std::min(kPanel, weight.rows - n);
+  const std::size_t cols = std::min(kPanel, weight.cols - k);
+  if (rows < kPanel || cols < kPanel) std::fill_n(block, kBlock, 0.0F);
+  for (std::size_t r = 0; r < rows; ++r)
+    copy_row(weight.row(n + r).subspan(k, cols), block + r * kPanel);
+}
+
+void transpose_block(const float* from, float* to) {
+  kernels().gemm.transpose(from, kPanel, kPanel, kPanel, to, kPanel);
 }
 
 }  // namespace
 
-void pack_panel(ConstMatrix weight, float* panel) { pack_rows(weight, panel); }
+// Features first .. first + 63 into one panel of `to`, and into 64 rows of every panel of its
+// transpose. Returns whether all values are finite.
+bool pack_features(const Weight& weight, std::size_t first, PackedWeight& to, PackedWeight* back) {
+  alignas(64) float block[kBlock];
+  bool finite = true;
+  for (std::size_t k = 0; k < to.in_; k += kPanel) {
+    std::visit([&](const auto& matrix) { read_block(matrix, first, k, block); }, weight);
+    finite = all_finite({block, kBlock}) && finite;
+    to.set_block(first, k, block);
+    if (back != nullptr) back->set_block_transposed(k, first, block);
+  }
+  return finite;
+}
+
+void pack_panel(ConstMatrix weight, float* panel) {
+  kernels().gemm.transpose(weight.data, weight.stride, weight.rows, weight.cols, panel, kPanel);
+  for (std::size_t k = 0; weight.rows < kPanel && k < weight.cols; ++k)
+    std::fill(panel + k * kPanel + weight.rows, panel + (k + 1) * kPanel, 0.0F);
+}
 
 PackedWeight::PackedWeight(std::size_t out, std::size_t in, Dtype dtype)
     : out_(out), in_(in), dtype_(dtype) {
-  if (in_ != 0 && panels() > std::numeric_limits<std::size_t>::max() / kPanel / in_)
+  if (in_ != 0 && panels() > std::numeric_limits<std::size_t>::max() / kPanel / (in_ + 1))
     throw std::bad_alloc();
-  const std::size_t count = panels() * kPanel * in_;
-  if (dtype == Dtype::f32)
-    data_ = AlignedBuffer<float>(count);
-  else
-    data_bf16_ = AlignedBuffer<Bf16>(count);
+  words_ = AlignedBuffer<float>(panels() * panel_words());
 }
 
 PackedWeight::PackedWeight(const Weight& weight)
     : PackedWeight(weight_rows(weight), weight_cols(weight), weight_dtype(weight)) {
-  for (std::size_t p = 0; p < panels(); ++p) finite_ = pack_one(weight, p) && finite_;
-}
-
-bool PackedWeight::pack_one(const Weight& weight, std::size_t index) {
-  const std::size_t first = index * kPanel, rows = std::min(kPanel, out_ - first);
-  return std::visit(
-      [&](const auto& matrix) {
-        const auto pack = [&](auto* panel) {
-          pack_rows(matrix.rows_from(first, rows), panel);
-          return all_finite({panel, kPanel * in_});
-        };
-        return dtype_ == Dtype::f32 ? pack(data_.data() + first * in_)
-                                    : pack(data_bf16_.data() + first * in_);
-      },
-      weight);
-}
-
-void PackedWeight::pack_one_transposed(const PackedWeight& weight, std::size_t index) {
-  const std::size_t first = index * kPanel;
-  if (dtype_ == Dtype::f32)
-    transpose_panel(weight.data_.data(), weight.out_, weight.in_, first,
-                    data_.data() + first * in_);
-  else
-    transpose_panel(weight.data_bf16_.data(), weight.out_, weight.in_, first,
-                    data_bf16_.data() + first * in_);
-}
-
-PackedWeight PackedWeight::transposed() const {
-  PackedWeight result(in_, out_, dtype_);
-  for (std::size_t p = 0; p < result.panels(); ++p) result.pack_one_transposed(*this, p);
-  result.finite_ = finite_;
-  return result;
-}
-
-void PackedWeight::repack(const Weight& weight, ThreadPool& pool) {
-  std::atomic<bool> finite = true;
-  pool.for_each(panels(), [&](std::size_t p, unsigned) {
-    if (!pack_one(weight, p)) finite.store(false, std::memory_order_relaxed);
-  });
-  finite_ = finite.load();
-}
-
-void PackedWeight::repack_transposed(const PackedWeight& weight, ThreadPool& pool) {
-  pool.for_each(panels(), [&](std::size_t p, unsigned) { pack_one_transposed(weight, p); });
-  finite_ = weight.finite_;
-}
-
-void PackedWeight::copy_to(Matrix weight) const {
-  for (std::size_t n = 0; n < out_; ++n)
-    for (std::size_t k = 0; k < in_; ++k) {
-      const std::size_t at = (n / kPanel * in_ + k) * kPanel + n % kPanel;
-      weight.row(n)[k] = dtype_ == Dtype::f32 ? data_.data()[at] : to_float(data_bf16_.data()[at]);
-    }
+  for (std::size_t n = 0; n < out_; n += kPanel)
+    finite_ = pack_features(weight, n, *this, nullptr) && finite_;
 }
 
 std::size_t PackedWeight::panels() const { return (out_ + kPanel - 1) / kPanel; }
 
-const float* PackedWeight::panel(std::size_t index) const {
-  return data_.data() + index * kPanel * in_;
+std::size_t PackedWeight::panel_words() const {
+  return (dtype_ == Dtype::f32 ? in_ : (in_ + 1) / 2) * kPanel;
 }
 
-const Bf16* PackedWeight::panel_bf16(std::size_t index) const {
-  return data_bf16_.data() + index * kPanel * in_;
+float PackedWeight::value(std::size_t n, std::size_t k) const {
+  const float* panel = words_.data() + n / kPanel * panel_words();
+  if (dtype_ == Dtype::f32) return panel[k * kPanel + n % kPanel];
+  const auto word = std::bit_cast<std::uint32_t>(panel[k / 2 * kPanel + n % kPanel]);
+  return std::bit_cast<float>(k % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
 }
 
-std::size_t PackedWeight::bytes() const {
-  return data_.size() * sizeof(float) + data_bf16_.size() * sizeof(Bf16);
+void PackedWeight::set_block(std::size_t n, std::size_t k, const float* block) {
+  alignas(64) float turned[kBlock];
+  transpose_block(block, turned);
+  set_block_transposed(n, k, turned);
+}
+
+void PackedWeight::set_block_transposed(std::size_t n, std::size_t k, const float* block) {
+  const std::size_t depth = std::min(kPanel, in_ - k);
+  float* panel = words_.data() + n / kPanel * panel_words();
+  if (dtype_ == Dtype::f32) {
+    std::memcpy(panel + k * kPanel, block, depth * kPanel * sizeof(float));
+    return;
+  }
+  for (std::size_t row = 0; row < depth; row += 2)  // the block is 0 beyond the last k
+    kernels().gemm.pair_rows(
+        block + row * kPanel, block + (row + 1) * kPanel,
+        reinterpret_cast<std::uint32_t*>(panel + (k + row) / 2 * kPanel), kPanel);
+}
+
+void PackedWeight::get_block(std::size_t n, std::size_t k, float* block) const {
+  const std::size_t rows = std::min(kPanel, out_ - n), cols = std::min(kPanel, in_ - k);
+  std::fill_n(block, kBlock, 0.0F);
+  for (std::size_t c = 0; c < cols; ++c)
+    for (std::size_t r = 0; r < rows; ++r) block[r * kPanel + c] = value(n + r, k + c);
+}
+
+PackedWeight PackedWeight::transposed() const {
+  PackedWeight result(in_, out_, dtype_);
+  alignas(64) float block[kBlock];
+  for (std::size_t n = 0; n < out_; n += kPanel)
+    for (std::size_t k = 0; k < in_; k += kPanel) {
+      get_block(n, k, block);
+      result.set_block_transposed(k, n, block);
+    }
+  result.finite_ = finite_;
+  return result;
+}
+
+void PackedWeight::repack(const Weight& weight, PackedWeight* back, ThreadPool& pool) {
+  std::atomic<bool> finite = true;
+  pool.for_each(panels(), [&](std::size_t p, unsigned) {
+    if (!pack_features(weight, p * kPanel, *this, back))
+      finite.store(false, std::memory_order_relaxed);
+  });
+  finite_ = finite.load();
+  if (back != nullptr) back->finite_ = finite_;
+}
+
+void PackedWeight::copy_to(Matrix weight) const {
+  for (std::size_t n = 0; n < out_; ++n)
+    for (std::size_t k = 0; k < in_; ++k) weight.row(n)[k] = value(n, k);
 }
 
 }  // namespace fourfold

@@ -13,14 +13,14 @@ namespace fourfold {
 class PackedWeight {
  public:
   PackedWeight() = default;
-  // Copies weight: [out, in]. Missing columns of the last panel are 0. Throws std::bad_alloc.
+  // Copies weight: [out, in]. Throws std::bad_alloc.
   explicit PackedWeight(const Weight& weight);
 
   // The same values as a weight [in, out], for products with the transpose.
   PackedWeight transposed() const;
-  // New values of the same shape; the type stays, float32 values are rounded to bf16.
-  void repack(const Weight& weight, ThreadPool& pool);
-  void repack_transposed(const PackedWeight& weight, ThreadPool& pool);
+  // New values of the same shape; the type stays, float32 values are rounded to bf16. back, when
+  // not null, is the transpose and gets them, too, from the same read.
+  void repack(const Weight& weight, PackedWeight* back, ThreadPool& pool);
   void copy_to(Matrix weight) const;  // [out, in]
 
   std::size_t out() const { return out_; }
@@ -28,18 +28,24 @@ class PackedWeight {
   Dtype dtype() const { return dtype_; }
   bool empty() const { return out_ == 0; }
   std::size_t panels() const;
-  const float* panel(std::size_t index) const;      // [in, 64], float32 weights
-  const Bf16* panel_bf16(std::size_t index) const;  // [in, 64], bf16 weights
-  std::size_t bytes() const;
+  // The panel, or for index = panels() the end of the last one.
+  const void* panel(std::size_t index) const { return words_.data() + index * panel_words(); }
+  std::size_t bytes() const { return words_.size() * sizeof(float); }
   bool is_finite() const { return finite_; }  // no value is NaN or infinite
 
  private:
   PackedWeight(std::size_t out, std::size_t in, Dtype dtype);
-  bool pack_one(const Weight& weight, std::size_t index);  // whether all values are finite
-  void pack_one_transposed(const PackedWeight& weight, std::size_t index);
+  std::size_t panel_words() const;
+  float value(std::size_t n, std::size_t k) const;
+  // 64 x 64 values: features from n on, inputs from k on; block: [n][k], what lies outside is 0.
+  void set_block(std::size_t n, std::size_t k, const float* block);
+  void set_block_transposed(std::size_t n, std::size_t k, const float* block);  // block: [k][n]
+  void get_block(std::size_t n, std::size_t k, float* block) const;             // [n][k]
 
-  AlignedBuffer<float> data_;
-  AlignedBuffer<Bf16> data_bf16_;
+  friend bool pack_features(const Weight& weight, std::size_t first, PackedWeight& to,
+                            PackedWeight* back);
+
+  AlignedBuffer<float> words_;  // of 32 bits: a float, or two bf16
   std::size_t out_ = 0, in_ = 0;
   Dtype dtype_ = Dtype::f32;
   bool finite_ = true;

@@ -52,4 +52,23 @@ class StageScope {
   StageClock::Clock::time_point begin_;
 };
 
+// The same inside a parallel region: its first thread adds the time between two calls of lap.
+class StageLaps {
+ public:
+  StageLaps(const Workspace& workspace, unsigned thread)
+      : clock_(thread == 0 ? workspace.clock : nullptr) {
+    if (clock_ != nullptr) begin_ = StageClock::Clock::now();
+  }
+  void lap(Stage stage) {
+    if (clock_ == nullptr) return;
+    const auto now = StageClock::Clock::now();
+    clock_->add(stage, now - begin_);
+    begin_ = now;
+  }
+
+ private:
+  StageClock* clock_;
+  StageClock::Clock::time_point begin_;
+};
+
 }  // namespace fourfold

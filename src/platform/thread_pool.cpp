@@ -90,6 +90,25 @@ struct ThreadPool::State {
     }
   }
 
+  void meet(unsigned index) {
+    const auto begin = Clock::now();
+    const std::uint64_t phase = phases.load();
+    if (arrived.fetch_add(1) + 1 == threads) {
+      arrived.store(0);
+      phases.fetch_add(1);
+      if (meeting_sleepers.load() > 0) {
+        const std::lock_guard lock(mutex);
+        meeting_signal.notify_all();
+      }
+    } else {
+      await(meeting_signal, meeting_sleepers, [&] { return phases.load() != phase; });
+    }
+    // The region counts it as computing.
+    times[index].busy.store(
+        times[index].busy.load(std::memory_order_relaxed) - seconds(Clock::now() - begin),
+        std::memory_order_relaxed);
+  }
+
   void serve(unsigned index) {
     std::fesetenv(FE_DFL_ENV);
     for (std::uint64_t seen = 0;;) {
@@ -115,10 +134,11 @@ struct ThreadPool::State {
   const unsigned threads;
   const Clock::duration spin;
   std::mutex turn, mutex;
-  std::condition_variable start_signal, done_signal;
-  std::atomic<unsigned> start_sleepers{0}, done_sleepers{0};
+  std::condition_variable start_signal, done_signal, meeting_signal;
+  std::atomic<unsigned> start_sleepers{0}, done_sleepers{0}, meeting_sleepers{0};
   std::atomic<std::uint64_t> epoch{0};
-  std::atomic<unsigned> running{0};
+  std::atomic<unsigned> running{0}, arrived{0};
+  std::atomic<std::uint64_t> phases{0};  // how many barriers have opened
   std::atomic<bool> stop{false};
   Function function = nullptr;
   void* context = nullptr;
@@ -227,6 +247,10 @@ void ThreadPool::run(Function function, void* context) {
   // until read.
   for (auto& time : state.times)
     time.wait.store(time.wait.load(std::memory_order_relaxed) + region, std::memory_order_relaxed);
+}
+
+void ThreadPool::barrier(unsigned thread) {
+  if (threads_ > 1) state_->meet(thread);
 }
 
 std::vector<ThreadTime> ThreadPool::times() const {

@@ -12,6 +12,21 @@ struct VecF32 {
     return {_mm256_maskload_ps(p, lanes(n))};
   }
   static VecF32 set(float x) { return {_mm256_set1_ps(x)}; }
+  // The lower, the upper bf16 of each word.
+  static VecF32 load_low_bf16(const std::uint32_t* p) {
+    return {_mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 16))};
+  }
+  // Two shifts: a mask would take one of 16 registers.
+  static VecF32 load_high_bf16(const std::uint32_t* p) {
+    const __m256i low = _mm256_srli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 16);
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16))};
+  }
+  static constexpr std::size_t kSquare = 8;
+  static void transpose_square(const float* from, std::size_t from_stride, float* to,
+                               std::size_t to_stride) {
+    transpose_8x8(from, from_stride, to, to_stride);
+  }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
   void store_part(float* p, std::size_t n) const { _mm256_maskstore_ps(p, lanes(n), v); }
   // The lanes from n on become x.
@@ -61,4 +76,9 @@ inline float largest(VecF32 a) {
 inline VecF32 opaque(VecF32 a) {
   asm("" : "+x"(a.v));
   return a;
+}
+// sum + x * y in the register of the sum; left to itself g++ 12 picks another and runs out of them.
+inline VecF32 add_product(VecF32 sum, VecF32 x, VecF32 y) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum.v) : "x"(x.v), "x"(y.v));
+  return sum;
 }

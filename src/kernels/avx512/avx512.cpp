@@ -11,11 +11,23 @@
 namespace fourfold {
 namespace {
 
+#include "kernels/generic/transpose_square.inl.h"
+//
 #include "kernels/avx512/vec.h"
 //
 #include "kernels/generic/unroll.inl.h"
 //
+#include "kernels/generic/probes.inl.h"
+//
+#include "kernels/generic/bf16_rows.inl.h"
+//
+#include "kernels/generic/transpose.inl.h"
+//
+#include "kernels/generic/gemm_terms.inl.h"
+//
 #include "kernels/generic/gemm_panel.inl.h"
+//
+#include "kernels/generic/gemm_table.inl.h"
 //
 #include "kernels/generic/activation.inl.h"
 //
@@ -30,15 +42,18 @@ namespace {
 #include "kernels/generic/activation_table.inl.h"
 //
 #include "kernels/generic/rows.inl.h"
-//
-#include "kernels/generic/probes.inl.h"
+
+// 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole unit row is read once
+// per 4 rows.
+struct Tile {
+  static constexpr std::size_t kRows = 4;
+  static constexpr std::size_t vecs(std::size_t) { return 4; }
+};
 
 }  // namespace
 
-// 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole panel row is read once
-// per 4 rows.
 constinit const KernelTable kAvx512Kernels = {
-    "avx512", make_gemm_kernels<VecF32, 4, 4>(peak_probe<VecF32>, read_probe<VecF32>),
+    "avx512", make_gemm_kernels<VecF32, Tile>(),
     make_activation_kernels<VecF32>(), make_row_kernels<VecF32>()};
 
 }  // namespace fourfold

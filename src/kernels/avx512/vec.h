@@ -11,6 +11,19 @@ struct VecF32 {
     return {_mm512_maskz_loadu_ps(lanes(n), p)};
   }
   static VecF32 set(float x) { return {_mm512_set1_ps(x)}; }
+  // The lower, the upper bf16 of each word.
+  static VecF32 load_low_bf16(const std::uint32_t* p) {
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
+  }
+  static VecF32 load_high_bf16(const std::uint32_t* p) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), upper))};
+  }
+  static constexpr std::size_t kSquare = 8;
+  static void transpose_square(const float* from, std::size_t from_stride, float* to,
+                               std::size_t to_stride) {
+    transpose_8x8(from, from_stride, to, to_stride);
+  }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
   void store_part(float* p, std::size_t n) const { _mm512_mask_storeu_ps(p, lanes(n), v); }
   // The lanes from n on become x.
@@ -47,3 +60,5 @@ inline VecF32 opaque(VecF32 a) {
   asm("" : "+v"(a.v));
   return a;
 }
+// sum + x * y
+inline VecF32 add_product(VecF32 sum, VecF32 x, VecF32 y) { return fma(x, y, sum); }

@@ -1,126 +1,122 @@
-// c: [rows, 64] += a: [rows, k] * b: [k, 64], in blocks of kRows x (kVecs * V::kLanes) accumulators
-// that stay in registers over the whole of k. Include inside an anonymous namespace, after vec.h
-// and unroll.inl.h.
+// c: [rows, 64] (+)= a: [rows, k] * panel: [k, 64], in blocks of rows x columns whose accumulators
+// stay in registers over a block of k. Include inside an anonymous namespace, after
+// a Terms file.
 
-template <class V, std::size_t kRows, std::size_t kVecs>
-[[gnu::noinline]] void gemm_block(const float* a, std::size_t lda, const float* b, float* c,
-                                  std::size_t k, bool accumulate) {
+constexpr std::size_t kLine = 64;  // bytes of a cache line
+constexpr std::size_t kUnitRow = kPanel * sizeof(float);
+
+// kLines: cache lines fetched from `ahead` on per four unit rows.
+template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_t kLines>
+[[gnu::noinline]] void gemm_block(const typename Terms::Row* a, std::size_t lda,
+                                  const typename Terms::Unit* b, const char* ahead, float* c,
+                                  std::size_t units, bool add) {
   using Rows = std::make_index_sequence<kRows>;
   using Vecs = std::make_index_sequence<kVecs>;
   V acc[kRows][kVecs];
   unroll(
-      [&](auto r) {
+      [&](auto r) __attribute__((always_inline)) {
         unroll(
-            [&](auto v) {
-              acc[r][v] = accumulate ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0);
-            },
+            [&](auto v) __attribute__((always_inline)) { acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0); },
             Vecs{});
       },
       Rows{});
-  const auto step = [&](const float* a_column, const float* b_row) __attribute__((always_inline)) {
-    V weights[kVecs];
-    unroll([&](auto v) { weights[v] = opaque(V::load(b_row + v * V::kLanes)); }, Vecs{});
+  std::size_t u = 0;
+  for (; u + 4 <= units; u += 4) {
+    unroll([&](auto line) __attribute__((always_inline)) { __builtin_prefetch(ahead + line * kLine); },
+           std::make_index_sequence<kLines>{});
+    ahead += kLines * kLine;
     unroll(
-        [&](auto r) {
-          const V x = opaque(V::set(a_column[r * lda]));
-          unroll([&](auto v) { acc[r][v] = fma(x, weights[v], acc[r][v]); }, Vecs{});
+        [&](auto i) __attribute__((always_inline)) {
+          Terms::add(acc, a + (u + i) * Terms::kRowStep, lda, b + (u + i) * kPanel);
         },
-        Rows{});
-  };
-  std::size_t i = 0;
-  for (; i + 4 <= k; i += 4) {
-    step(a + i, b + i * kPanel);
-    step(a + i + 1, b + (i + 1) * kPanel);
-    step(a + i + 2, b + (i + 2) * kPanel);
-    step(a + i + 3, b + (i + 3) * kPanel);
+        std::make_index_sequence<4>{});
   }
-  for (; i < k; ++i) step(a + i, b + i * kPanel);
+  for (; u < units; ++u) Terms::add(acc, a + u * Terms::kRowStep, lda, b + u * kPanel);
   unroll(
-      [&](auto r) {
-        unroll([&](auto v) { acc[r][v].store(c + r * kPanel + v * V::kLanes); }, Vecs{});
+      [&](auto r) __attribute__((always_inline)) {
+        unroll([&](auto v) __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); }, Vecs{});
       },
       Rows{});
 }
 
-// c: [rows, 64] (+)= a: [rows, k] * b: [k, 64] for one depth block. Rows are cut into nearly equal
-// blocks of at most kMaxRows, as one of few rows would starve the multiply-add units.
-template <class V, std::size_t kMaxRows, std::size_t kVecs>
-void gemm_depth(const float* a, std::size_t lda, const float* b, float* c, std::size_t rows,
-                std::size_t k, bool accumulate) {
-  constexpr std::size_t kSlice = kVecs * V::kLanes;
-  const std::size_t count = (rows + kMaxRows - 1) / kMaxRows;
+// The shape of a block: Tile::kRows rows at most, Tile::vecs(rows) vectors of columns.
+// Fetching the next block of k is spread over the row blocks of this one: all of it at the start
+// would stall the multiply-adds, none would leave the memory idle meanwhile.
+template <class V, class Terms, class Tile, std::size_t kRows>
+void gemm_rows(const typename Terms::Row* a, std::size_t lda, const typename Terms::Unit* b,
+               const char* ahead, std::size_t calls, std::size_t call, float* c, std::size_t units,
+               bool add) {
+  constexpr std::size_t kVecs = Tile::vecs(kRows);
+  for (std::size_t column = 0; column < kPanel; column += kVecs * V::kLanes, ++call) {
+    const auto run = [&](auto lines) __attribute__((always_inline)) {
+      gemm_block<V, Terms, kRows, kVecs, lines>(a, lda, b + column,
+                                                ahead + call * (units / 4) * lines * kLine,
+                                                c + column, units, add);
+    };
+    if (call >= 16)
+      run(std::integral_constant<std::size_t, 0>{});
+    else if (calls >= 16)
+      run(std::integral_constant<std::size_t, 1>{});
+    else if (calls >= 8)
+      call < 8 ? run(std::integral_constant<std::size_t, 2>{})
+               : run(std::integral_constant<std::size_t, 0>{});
+    else if (calls >= 4)
+      call < 4 ? run(std::integral_constant<std::size_t, 4>{})
+               : run(std::integral_constant<std::size_t, 0>{});
+    else if (calls >= 2)
+      call < 2 ? run(std::integral_constant<std::size_t, 8>{})
+               : run(std::integral_constant<std::size_t, 0>{});
+    else
+      run(std::integral_constant<std::size_t, 16>{});
+  }
+}
+
+// One block of k for all rows. Rows are cut into nearly equal blocks, as one of few rows would
+// starve the multiply-add units.
+template <class V, class Terms, class Tile>
+void gemm_depth(const typename Terms::Row* a, std::size_t lda, const typename Terms::Unit* b,
+                const char* ahead, float* c, std::size_t rows, std::size_t units, bool add) {
+  const std::size_t count = (rows + Tile::kRows - 1) / Tile::kRows;
+  const std::size_t slices = kPanel / V::kLanes / Tile::vecs((rows + count - 1) / count);
   for (std::size_t block = 0, done = 0; block < count; ++block) {
     const std::size_t height = (rows - done + count - block - 1) / (count - block);
-    for (std::size_t column = 0; column < kPanel; column += kSlice)
-      unroll(
-          [&](auto r) {
-            if (height == r + 1)
-              gemm_block<V, r + 1, kVecs>(a + done * lda, lda, b + column,
-                                          c + done * kPanel + column, k, accumulate);
-          },
-          std::make_index_sequence<kMaxRows>{});
+    unroll(
+        [&](auto r) __attribute__((always_inline)) {
+          if (height == r + 1)
+            gemm_rows<V, Terms, Tile, r + 1>(a + done * lda, lda, b, ahead, count * slices,
+                                             block * slices, c + done * kPanel, units, add);
+        },
+        std::make_index_sequence<Tile::kRows>{});
     done += height;
   }
 }
 
-// c: [rows, 64] = a: [rows, k] * b: [k, 64]. Depth blocks outside, so a block of b stays in the L1
-// cache for all rows.
-template <class V, std::size_t kMaxRows, std::size_t kVecs>
-void gemm_panel(const float* a, std::size_t lda, const float* b, float* c, std::size_t rows,
-                std::size_t k) {
-  std::size_t depth = 0;
+// Blocks of k outside, so that a block of the panel (64 KiB) is read from the L2 cache by all rows
+// but the first ones. Few rows take shorter blocks: what is fetched ahead must still be there.
+template <class V, class Terms, class Tile>
+void gemm_units(const typename Terms::Row* a, std::size_t lda, const typename Terms::Unit* panel,
+                const void* next, float* c, std::size_t rows, std::size_t units, bool add) {
+  const std::size_t most = rows <= 24 ? 64 : 256;
+  std::size_t done = 0;
   do {
-    const std::size_t deep = k - depth < kDepthBlock ? k - depth : kDepthBlock;
-    gemm_depth<V, kMaxRows, kVecs>(a + depth, lda, b + depth * kPanel, c, rows, deep, depth > 0);
-    depth += deep;
-  } while (depth < k);
+    const std::size_t deep = units - done < most ? units - done : most;
+    const bool last = done + deep == units;
+    const auto* ahead =
+        static_cast<const char*>(last ? next : static_cast<const void*>(panel + (done + deep) * kPanel));
+    gemm_depth<V, Terms, Tile>(a + done * Terms::kRowStep, lda, panel + done * kPanel, ahead, c,
+                               rows, deep, add || done > 0);
+    done += deep;
+  } while (done < units);
 }
 
-inline float widen(std::uint16_t bits) {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-}
-
-// The same with b in bf16: each depth block is widened once for all rows.
-template <class V, std::size_t kMaxRows, std::size_t kVecs>
-void gemm_panel_bf16(const float* a, std::size_t lda, const std::uint16_t* b, float* c,
-                     std::size_t rows, std::size_t k) {
-  alignas(64) float block[kDepthBlock * kPanel];
-  std::size_t depth = 0;
-  do {
-    const std::size_t deep = k - depth < kDepthBlock ? k - depth : kDepthBlock;
-    for (std::size_t i = 0; i < deep * kPanel; ++i) block[i] = widen(b[depth * kPanel + i]);
-    gemm_depth<V, kMaxRows, kVecs>(a + depth, lda, block, c, rows, deep, depth > 0);
-    depth += deep;
-  } while (depth < k);
-}
-
-// c: [64] = the sum of a[i] * b[i, 0..64) over the listed i; b: [k, 64] float32 or bf16 bits.
-template <class V, class T>
-void listed_row(const float* a, const std::uint32_t* index, std::size_t count, const T* b,
-                float* c) {
-  using Vecs = std::make_index_sequence<kPanel / V::kLanes>;
-  V acc[kPanel / V::kLanes];
-  unroll([&](auto v) { acc[v] = V::set(0.0F); }, Vecs{});
-  for (std::size_t i = 0; i < count; ++i) {
-    const T* row = b + index[i] * kPanel;
-    const V x = V::set(a[index[i]]);
-    if constexpr (sizeof(T) == sizeof(float)) {
-      unroll([&](auto v) { acc[v] = fma(x, V::load(row + v * V::kLanes), acc[v]); }, Vecs{});
-    } else {
-      alignas(64) float wide[kPanel];
-      for (std::size_t column = 0; column < kPanel; ++column) wide[column] = widen(row[column]);
-      unroll([&](auto v) { acc[v] = fma(x, V::load(wide + v * V::kLanes), acc[v]); }, Vecs{});
-    }
-  }
-  unroll([&](auto v) { acc[v].store(c + v * V::kLanes); }, Vecs{});
-}
-
-template <class V, std::size_t kMaxRows, std::size_t kVecs>
-constexpr GemmKernels make_gemm_kernels(PeakProbe peak, ReadProbe read) {
-  return {gemm_panel<V, kMaxRows, kVecs>,
-          gemm_panel_bf16<V, kMaxRows, kVecs>,
-          listed_row<V, float>,
-          listed_row<V, std::uint16_t>,
-          peak,
-          read};
+// c: [64] = the sum over the listed unit rows.
+template <class V, class Terms>
+void listed_units(const typename Terms::Row* a, const std::uint32_t* index, std::size_t count,
+                  const typename Terms::Unit* panel, float* c) {
+  constexpr std::size_t kVecs = kPanel / V::kLanes;
+  V acc[1][kVecs];
+  unroll([&](auto v) __attribute__((always_inline)) { acc[0][v] = V::set(0.0F); }, std::make_index_sequence<kVecs>{});
+  for (std::size_t i = 0; i < count; ++i)
+    Terms::add(acc, a + index[i] * Terms::kRowStep, 0, panel + index[i] * kPanel);
+  unroll([&](auto v) __attribute__((always_inline)) { acc[0][v].store(c + v * V::kLanes); }, std::make_index_sequence<kVecs>{});
 }

@@ -13,6 +13,10 @@ namespace {
 //
 #include "kernels/scalar/gemm_panel_plain.inl.h"
 //
+#include "kernels/generic/bf16_rows.inl.h"
+//
+#include "kernels/generic/transpose.inl.h"
+//
 #include "kernels/generic/activation.inl.h"
 //
 #include "kernels/generic/activation_piecewise.inl.h"
@@ -34,8 +38,9 @@ namespace {
 // The plain loop is the reference: multiply, then add, in the order of k.
 constinit const KernelTable kScalarKernels = {
     "scalar",
-    {gemm_panel_plain<float>, gemm_panel_plain<std::uint16_t>, listed_row_plain<float>,
-     listed_row_plain<std::uint16_t>, peak_probe_plain, read_probe_plain},
+    {gemm_panel_plain, listed_row_plain, gemm_panel_bf16_plain, listed_row_bf16_plain, false,
+     peak_probe_plain, peak_probe_plain, read_probe_plain, transpose<VecF32>, round_row, narrow_row,
+     pair_rows},
     make_activation_kernels<VecF32>(),
     make_row_kernels<VecF32>()};
 

@@ -6,6 +6,10 @@ struct VecF32 {
   static VecF32 load(const float* p) { return {*p}; }
   static VecF32 load_part(const float* p, std::size_t n) { return {n > 0 ? *p : 0.0F}; }
   static VecF32 set(float x) { return {x}; }
+  static constexpr std::size_t kSquare = 1;
+  static void transpose_square(const float* from, std::size_t, float* to, std::size_t) {
+    __builtin_memcpy(to, from, sizeof(float));
+  }
   void store(float* p) const { *p = v; }
   void store_part(float* p, std::size_t n) const {
     if (n > 0) *p = v;
