@@ -10,10 +10,10 @@ namespace fourfold {
 
 void turn_tile(ConstMatrix values, std::size_t p, std::size_t first, const RowBuffer& to,
                float* turned) {
-  kernels().gemm.transpose(values.data, values.stride, values.rows, values.cols, turned,
-                           values.rows);
+  const std::size_t stride = values.rows + TileScratch::kTurnedPad;
+  kernels().gemm.transpose(values.data, values.stride, values.rows, values.cols, turned, stride);
   for (std::size_t column = 0; column < values.cols; ++column)
-    to.store(p * kPanel + column, first, turned + column * values.rows, values.rows);
+    to.store(p * kPanel + column, first, turned + column * stride, values.rows);
 }
 
 void turn_columns(const Region& region, ConstMatrix from, const RowBuffer& to,

@@ -27,7 +27,7 @@ void bias_gradient(ConstMatrix dy, std::span<const float> scale, std::span<float
 void turn_columns(const Region& region, ConstMatrix from, const RowBuffer& to,
                   const TokenPanels& panels, const TileScratch& scratch);
 // The 64 columns from p * 64 on of such a pair, for tokens first .. first + values.rows of at most
-// 512. values: [rows, n]; turned: room for a tile.
+// kMostRows. values: [rows, n]; turned: room for a tile.
 void turn_tile(ConstMatrix values, std::size_t p, std::size_t first, const RowBuffer& to,
                float* turned);
 // dw += dy^T x; dy_turned: [out, tokens], x: its panels; dw: [out, in]. scratch: one tile.

@@ -11,8 +11,8 @@
 namespace fourfold {
 
 struct TileTasks {
-  // Rows of one task: its sums (512 x 64 floats) and a depth block of x stay in the L2 cache.
-  static constexpr std::size_t kMostRows = 512, kFewestRows = 32;
+  // Rows of one task: its sums (256 x 64 floats) and a depth block of x stay in the L2 cache.
+  static constexpr std::size_t kMostRows = 256, kFewestRows = 32;
 
   // Whether two threads may have rows of the same panel. If not, all rows of a panel come in order.
   enum class Cut { rows_too, panels_only };
@@ -53,11 +53,14 @@ struct TileTasks {
   }
 };
 
-// Sums of tiles: each thread has `tiles` blocks of [at most `rows`, 64].
+// Sums of tiles: each thread has `tiles` blocks of [at most `rows`, 64], or of [64, rows] with
+// kTurnedPad floats between the rows of a turned one.
 class TileScratch {
  public:
+  static constexpr std::size_t kTurnedPad = 16;  // rows then do not start on the same few cache sets
+
   TileScratch(std::size_t rows, std::size_t tiles, Workspace& workspace)
-      : tile_(std::min(rows, TileTasks::kMostRows) * kPanel),
+      : tile_((std::min(rows, TileTasks::kMostRows) + kTurnedPad) * kPanel),
         tiles_(tiles),
         base_(workspace.take(workspace.runtime().threads() * tiles * tile_)) {}
   float* tile(const Region& region, std::size_t index = 0) const {
