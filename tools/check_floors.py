@@ -19,6 +19,7 @@ ASIDE_SEEN_FROM = RANK["models"]
 PUBLIC_HEADERS = {
     "activation.h": "base",
     "attention.h": "layers",
+    "bench.h": "tools",
     "embedding.h": "layers",
     "error.h": "base",
     "dtype.h": "base",

@@ -26,6 +26,7 @@ void add_profile(CLI::App& program, Runner& run);
 void add_trace(CLI::App& program, Runner& run);
 void add_embed(CLI::App& program, Runner& run);
 void add_learn(CLI::App& program, Runner& run);
+void add_bench(CLI::App& program, Runner& run);
 
 // --json, --json-out, --quiet, and --threads for commands that compute.
 void add_common(CLI::App& command, CommonOptions& options, bool computes);

@@ -136,6 +136,7 @@ int run_program(int argc, char** argv) {
   add_trace(program, run);
   add_embed(program, run);
   add_learn(program, run);
+  add_bench(program, run);
   program.require_subcommand(0, 1);  // a text may be the name of a command
   prepare_options(program);
 

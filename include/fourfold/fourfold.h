@@ -3,6 +3,7 @@
 
 #include "fourfold/activation.h"
 #include "fourfold/attention.h"
+#include "fourfold/bench.h"
 #include "fourfold/embedding.h"
 #include "fourfold/error.h"
 #include "fourfold/ffn.h"
