@@ -10,6 +10,7 @@
 ##   make test-exhaustive  all 2^32 inputs of every activation, each instruction set (hours)
 ##   make build        optimised build; the tool is then build/bin/fourfold
 ##   make lint         format, floors, file sizes, object files, clang-tidy, Python
+##   make bench        times Fourfold and its peers, 15 min; rewrites docs/performance.md
 ##   make install      into PREFIX (default /usr/local)
 ##   make clean        removes the build folder
 ##
@@ -32,8 +33,8 @@ export BUILD JOBS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help profile test test-deep test-exhaustive build all-targets model lint install clean
-.PHONY: profile-setup test-setup test-deep-setup lint-setup
+.PHONY: help profile test test-deep test-exhaustive bench build all-targets model lint install clean
+.PHONY: profile-setup test-setup test-deep-setup bench-setup bench-build lint-setup
 
 help:
 	@sed -n 's/^## \{0,1\}//p' Makefile
@@ -76,6 +77,17 @@ test-exhaustive:
 	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE)
 	@$(COMPILE) --target activation_exhaustive
 	@"$(BUILD)/bin/activation_exhaustive" all
+
+bench-setup:
+	@tools/setup.sh build model bench
+
+bench-build:
+	@tools/quietly.sh "$(BUILD)/configure.log" $(CONFIGURE) -DFOURFOLD_BUILD_BENCH=ON
+	@$(COMPILE) --target fourfold bin/fourfold peer_onednn
+
+bench: bench-setup bench-build model
+	@"$(PYTHON)" bench/run_suite.py --tool "$(BUILD)/bin/fourfold" --model "$(DEFAULT_MODEL)"
+	@"$(PYTHON)" tools/draw_performance.py
 
 lint-setup:
 	@tools/setup.sh build python lint

@@ -114,7 +114,7 @@ def main() -> int:
     python = [name for name in files if name.endswith((".py", ".pyi"))]
     # Where there is a stub, it is what users' tools see.
     shown = [name for name in python if name + "i" not in python]
-    folders = ("tools/", "tests/python/", "tests/mutation/", "tests/browser/", "python/")
+    folders = ("bench/", "tools/", "tests/python/", "tests/mutation/", "tests/browser/", "python/")
     typed = [name for name in shown if name.startswith(folders)]
     tool: list[str | Path] = [sys.executable, "-m"]
     checks: list[tuple[str, list[str | Path]]] = [

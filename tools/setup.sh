@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # setup.sh GROUP...: installs what building, testing and linting need and is missing. Groups: build, model, test, lint,
-# deep. Debian packages by apt-get; Python packages into $BUILD/venv (default build/venv). With nothing missing it only
+# deep, bench. Debian packages by apt-get; Python packages into $BUILD/venv (default build/venv). With nothing missing it only
 # looks, and prints nothing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -13,6 +13,7 @@ build_packages="g++ cmake ninja-build libsimdjson-dev libfmt-dev libcli11-dev li
 model_packages="python3 python3-venv ca-certificates"
 python_packages="python3-dev"
 lint_packages="git binutils clang-format-14 clang-tidy-14"
+bench_packages="libdnnl-dev"
 deep_packages="clang-14 libclang-rt-14-dev llvm-14 chromium fonts-dejavu-core"
 
 say() { echo "setup: $*" >&2; }
@@ -139,7 +140,22 @@ install_python_packages() {
   echo "$wanted" >"$stamp"
 }
 
-[ $# -gt 0 ] || { say "usage: tools/setup.sh build|python|model|test|lint|deep ..."; exit 2; }
+# Peers of `make bench`. One that cannot be had is left out, with a word: the bench names it and goes on.
+install_bench_packages() {
+  install_python_packages
+  local stamp wanted
+  stamp=$venv/.requirements-bench.sha256
+  wanted=$(sha256sum <requirements-bench.txt)
+  [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return 0
+  say "installing $(grep -E '^[a-z]' requirements-bench.txt | tr '\n' ' ')into $venv"
+  if "$venv/bin/python" -m pip install -q -r requirements-bench.txt >>"$log" 2>&1 </dev/null; then
+    echo "$wanted" >"$stamp"
+  else
+    say "pip install failed (whole output: $log); these peers will not be measured"
+  fi
+}
+
+[ $# -gt 0 ] || { say "usage: tools/setup.sh build|python|model|test|lint|deep|bench ..."; exit 2; }
 mkdir -p "$build" || exit 1
 : >"$log"
 # All packages at once, so that whoever must ask for them asks once.
@@ -149,12 +165,13 @@ for group in "$@"; do
     build) packages+=" $build_packages" ;;
     lint) packages+=" $lint_packages" ;;
     deep) packages+=" $deep_packages" ;;
+    bench) packages+=" $bench_packages" ;;
     python) have_headers "$(venv_is_ready && echo "$venv/bin/python" || find_python)" || packages+=" $python_packages" ;;
     model | test) ;;
-    *) say "unknown group $group; groups are build, python, model, test, lint, deep"; exit 2 ;;
+    *) say "unknown group $group; groups are build, python, model, test, lint, deep, bench"; exit 2 ;;
   esac
   case $group in
-    python | model | test | lint) venv_is_ready || find_python >/dev/null || packages+=" $model_packages" ;;
+    python | model | test | lint | bench) venv_is_ready || find_python >/dev/null || packages+=" $model_packages" ;;
   esac
 done
 # shellcheck disable=SC2086  # a list of words
@@ -164,5 +181,6 @@ for group in "$@"; do
     python) install_build_packages ;;
     model) make_venv ;;
     test | lint) install_python_packages ;;
+    bench) install_bench_packages ;;
   esac
 done

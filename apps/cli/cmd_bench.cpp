@@ -1,4 +1,5 @@
 #include <csignal>
+#include <filesystem>
 #include <memory>
 
 #include "cli/bench_options.h"
@@ -70,6 +71,8 @@ int bench(Options& options) {
   if (options.kind == FfnKind::moe) read_routing(options.routing_text, options);
   find_peers(options.peers_text, options.peers_dir, options);
   options.version = FOURFOLD_VERSION;
+  std::error_code ignored;
+  options.scratch = std::filesystem::temp_directory_path(ignored).string();
   check_outputs({options.json_out}, {options.kind == FfnKind::moe ? options.routing_text : ""},
                 options.model);
   options.stop_requested = [] { return stop_signal != 0; };

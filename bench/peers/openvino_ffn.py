@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""OpenVINO on the CPU: static shapes, latency hint, one stream; bf16 through its precision hint, with
-float32 at the border as its users have it."""
+"""OpenVINO on the CPU: static shapes, latency hint, one stream; bf16 through its precision hint,
+with float32 at the border as its users have it."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch, eager, as its users write it: layers of F.linear, the mixture as a loop over experts with
-index_add_, the encoder through transformers with scaled_dot_product_attention."""
+"""PyTorch, eager, as its users write it: layers of F.linear, the mixture as a loop over experts
+with index_add_, the encoder through transformers with scaled_dot_product_attention."""
 
 import os
 from typing import Any

@@ -50,7 +50,7 @@ struct BenchOptions {
   std::vector<BenchAbsence> absent;      // known and not here; passed on to the report
   double peer_timeout_s = 180;           // for one answer of a peer
   std::string version;                   // of Fourfold, for its rows
-  std::string scratch;                   // folder for the peers' inputs; empty: the system's own
+  std::string scratch;                   // folder for the peers' inputs; empty: /tmp
   std::function<bool()> stop_requested;  // asked between measurements
 };
 

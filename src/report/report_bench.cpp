@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "formats/json_writer.h"
 #include "report/number_text.h"
@@ -98,6 +101,25 @@ void write_row(JsonWriter& json, const BenchRow& row) {
   json.end_object();
 }
 
+// Equal reasons in one line, with the token counts that they are for.
+std::string absences_text(const BenchReport& report, TextStyle style) {
+  std::vector<std::pair<std::string, std::string>> lines;  // name and reason, token counts
+  for (const BenchAbsence& absence : report.not_measured) {
+    const std::string what =
+        visible_text(absence.implementation) + ": " + visible_text(absence.reason);
+    auto known = std::find_if(lines.begin(), lines.end(),
+                              [&](const auto& line) { return line.first == what; });
+    if (known == lines.end()) known = lines.insert(lines.end(), {what, ""});
+    if (absence.tokens)
+      known->second += (known->second.empty() ? "" : ", ") + grouped(*absence.tokens);
+  }
+  std::string text = lines.empty() ? "" : "\n";
+  for (const auto& [what, tokens] : lines)
+    text += labelled("not measured", what + (tokens.empty() ? "" : " (" + tokens + " tokens)"),
+                     kLabel, style);
+  return text;
+}
+
 }  // namespace
 
 std::string bench_text(const BenchReport& report, TextStyle style) {
@@ -149,13 +171,7 @@ std::string bench_text(const BenchReport& report, TextStyle style) {
                              fixed((*row.stages_ms)[i] / row.ms.median * 100, 1));
       text += labelled("stages", parts, kLabel, style);
     }
-  if (!report.not_measured.empty()) text += "\n";
-  for (const BenchAbsence& absence : report.not_measured)
-    text += labelled("not measured",
-                     visible_text(absence.implementation) +
-                         (absence.tokens ? fmt::format(" at {} tokens", *absence.tokens) : "") +
-                         ": " + visible_text(absence.reason),
-                     kLabel, style);
+  text += absences_text(report, style);
   for (const std::string& warning : report.warnings)
     text += labelled("warning", warning, kLabel, style);
   return text;

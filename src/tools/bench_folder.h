@@ -14,8 +14,7 @@ namespace fourfold {
 
 class BenchFolder {
  public:
-  // Below `parent`, or below the system's folder for temporary files when it is empty. Throws
-  // Error{io}.
+  // Below `parent`, or /tmp when it is empty. Throws Error{io}.
   explicit BenchFolder(const std::string& parent);
   ~BenchFolder();
   BenchFolder(const BenchFolder&) = delete;

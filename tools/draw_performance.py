@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Writes docs/performance.md and its pictures from the measurements in bench/results/, and from
+nothing else: draw_performance.py [--check]. With --check it only says whether they are up to date.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from performance_charts import Bar, Series, bar_chart, curve_chart, ratio_chart
+from performance_words import CURVES, HOW, NOT_MEASURED, NOTES, SHORT_TITLES, TITLES
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+GOALS = ROOT / "bench/goals.json"
+PEERS = ("onednn", "torch", "onnxruntime", "openvino")
+EVERY_NEURON = "fourfold, every neuron"
+
+
+@dataclass
+class Case:
+    """One row of a table: what all implementations did in the same turns."""
+
+    group: str
+    rows: dict[str, dict[str, Any]]
+    machine: dict[str, Any]
+    absent: dict[str, str]
+
+    @property
+    def ours(self) -> dict[str, Any]:
+        return self.rows["fourfold"]
+
+    @property
+    def ratio(self) -> float | None:
+        if self.group == "sparsity":
+            found: float | None = self.rows[EVERY_NEURON]["ratio_to_fourfold"]
+            return found
+        best: float | None = self.ours["ratio_to_best_peer"]
+        return best
+
+    @property
+    def label(self) -> str:
+        ours = self.ours
+        if self.group == "model":
+            parts = [f"{ours['batch']} x {ours['seq_len']}"]
+        elif self.group == "sparsity":
+            parts = [ours["kind"]]
+        elif self.group == "moe":
+            parts = [ours["routing"], "forward + backward" if ours["backward"] else "forward"]
+        else:
+            parts = [counted(ours["tokens"], "token")]
+        return ", ".join([ours["dtype"], *parts])
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def cases_of(result: dict[str, Any]) -> Iterator[Case]:
+    for run in result["runs"]:
+        if "report" not in run:
+            continue
+        report = run["report"]
+        for tokens in dict.fromkeys(row["tokens"] for row in report["rows"]):
+            rows = {r["implementation"]: r for r in report["rows"] if r["tokens"] == tokens}
+            absent = {
+                one["implementation"]: one["reason"]
+                for one in report["not_measured"]
+                if one["tokens"] in (None, tokens)
+            }
+            if "fourfold" in rows:
+                yield Case(result["name"], rows, report["machine"], absent)
+
+
+def load() -> dict[str, dict[str, Any]]:
+    found = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        found[result["name"]] = result
+    return found
+
+
+def goal_of(case: Case, goals: list[dict[str, Any]]) -> float:
+    known = {**case.ours, "group": case.group}
+    for goal in goals:
+        if all(known.get(name) == value for name, value in goal.items() if name != "ratio"):
+            return float(goal["ratio"])
+    return 1.0
+
+
+def ms(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def table(cases: list[Case], goals: list[dict[str, Any]]) -> list[str]:
+    """Times of all, and the ratio to the best peer."""
+    names = [n for n in (EVERY_NEURON, *PEERS) if any(n in case.rows for case in cases)]
+    titles = ["case", "fourfold ms", "range", "GFLOP/s", "GB/s", "% of limit"]
+    titles += [f"{n.removeprefix('fourfold, ')} ms" for n in names] + ["ratio", "goal", "error"]
+    lines = [
+        "| " + " | ".join(titles) + " |",
+        "|---|" + "---:|" * (len(titles) - 1),
+    ]
+    for case in cases:
+        ours = case.ours
+        span = f"{ms(ours['ms']['min'])} - {ms(ours['ms']['max'])}"
+        cells = [case.label, ms(ours["ms"]["median"]), span, f"{ours['gflops']:.0f}"]
+        cells += [f"{ours['gbs']:.1f}", f"{ours['share_of_limit'] * 100:.0f}"]
+        cells += [ms(case.rows[n]["ms"]["median"]) if n in case.rows else "-" for n in names]
+        goal = goal_of(case, goals)
+        if case.ratio is None:
+            cells += ["-", f"{goal:.2f}"]
+        else:
+            shown = f"{case.ratio:.2f}"
+            cells += [shown if case.ratio >= goal else f"**{shown}**", f"{goal:.2f}"]
+        error = ours["max_relative_error"]
+        cells.append("-" if error is None else f"{error:.0e}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def errors_table(cases: list[Case]) -> list[str]:
+    """The largest error of each implementation in each group and number type."""
+    worst: dict[tuple[str, str], dict[str, float]] = {}
+    for case in cases:
+        for name, row in case.rows.items():
+            if row["max_relative_error"] is not None and name != EVERY_NEURON:
+                place = worst.setdefault((case.group, row["dtype"]), {})
+                place[name] = max(place.get(name, 0.0), row["max_relative_error"])
+    names = ["fourfold", *PEERS]
+    lines = ["| rows | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for (group, dtype), found in worst.items():
+        cells = [f"{found[name]:.1e}" if name in found else "-" for name in names]
+        lines.append(f"| {group}, {dtype} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def curve(result: dict[str, Any], x_of: Any, dtype: str) -> list[Series]:
+    """Time per work in ns per MFLOP, of Fourfold and oneDNN."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for case in cases_of(result):
+        if case.ours["dtype"] != dtype:
+            continue
+        for name in ("fourfold", "onednn"):
+            if name in case.rows:
+                time = 1e6 / case.rows[name]["gflops"]
+                found.setdefault(name, []).append((x_of(case), time))
+    return [Series(name, sorted(values)) for name, values in found.items()]
+
+
+def draw_curves(results: dict[str, dict[str, Any]]) -> dict[str, str]:
+    pictures = {}
+    if "curve_tokens" in results:
+        found = results["curve_tokens"]
+        panels = [
+            (dtype, curve(found, lambda c: c.ours["tokens"], dtype)) for dtype in ("f32", "bf16")
+        ]
+        pictures["tokens"] = curve_chart(
+            "Time per work, 1 to 70 tokens",
+            "SwiGLU layer, d_model 1024, d_ff 2816: nanoseconds per MFLOP by tokens.",
+            [panel for panel in panels if panel[1]],
+            "tokens",
+            "ns per MFLOP",
+        )
+    if "curve_sizes" in results:
+        for tokens in (1, 64):
+            cases = [c for c in cases_of(results["curve_sizes"]) if c.ours["tokens"] == tokens]
+            sizes = sorted({(c.ours["d_model"], c.ours["d_ff"]) for c in cases},
+                           key=lambda size: (size[1] == 2816, size))  # fmt: skip
+            result = {"name": "curve_sizes", "runs": [
+                run for run in results["curve_sizes"]["runs"]
+                if "report" in run and run["report"]["rows"][0]["tokens"] == tokens
+            ]}  # fmt: skip
+            if not cases:
+                continue
+            series = curve(
+                result,
+                lambda c, sizes=sizes: sizes.index((c.ours["d_model"], c.ours["d_ff"])),
+                "f32",
+            )
+            pictures[f"sizes_{tokens}"] = curve_chart(
+                f"Time per work at odd sizes and beside powers of two, {counted(tokens, 'token')}",
+                "SwiGLU layer, f32: nanoseconds per MFLOP for neighbouring d_ff and d_model.",
+                [("f32", series)],
+                "d_model x d_ff",
+                "ns per MFLOP",
+                [f"{d} x {f}" for d, f in sizes],
+            )
+    return pictures
+
+
+def draw_limits(cases: list[Case]) -> str:
+    bars = []
+    for case in cases:
+        if case.group not in ("gated", "dense"):
+            continue
+        group = f"{SHORT_TITLES[case.group]}, {case.ours['dtype']}"
+        share = case.ours["share_of_limit"] * 100
+        bars.append(Bar(counted(case.ours["tokens"], "token"), group, share, 0, f"{share:.0f} %"))
+    return bar_chart(
+        "How near Fourfold comes to the machine's limit",
+        "Share of the time that reading the weights and multiplying would take at least, per row.",
+        bars,
+        100,
+        "% of limit",
+    )
+
+
+def draw_model(cases: list[Case]) -> str:
+    bars = []
+    for case in cases:
+        if case.group != "model":
+            continue
+        group = f"{case.ours['batch']} x {case.ours['seq_len']} tokens, {case.ours['dtype']}"
+        for color, name in enumerate(("fourfold", *PEERS)):
+            if name in case.rows:
+                per_sequence = case.rows[name]["ms"]["median"] / case.ours["batch"]
+                bars.append(Bar(name, group, per_sequence, color, f"{per_sequence:.2f} ms"))
+    title = "MiniLM: milliseconds per sequence of 128 tokens"
+    return bar_chart(title, "Shorter is better.", bars, 0, "ms")
+
+
+def stages_table(cases: list[Case]) -> list[str]:
+    lines = ["| case | expand | contract | attention | norm | other |", "|---|" + "---:|" * 5]
+    for case in cases:
+        stages = case.ours["stages_ms"]
+        if stages:
+            total = sum(stages.values())
+            cells = [f"{value:.2f} ms ({value / total * 100:.0f} %)" for value in stages.values()]
+            lines.append(f"| {case.label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def summary(cases: list[Case], goals: list[dict[str, Any]]) -> list[str]:
+    judged = [(c, c.ratio, goal_of(c, goals)) for c in cases if c.ratio is not None]
+    missed = [(c, r, g) for c, r, g in judged if r < g]
+    lines = [
+        f"{len(judged) - len(missed)} of {len(judged)} rows reach their goal, a ratio (time of the "
+        "best peer / Fourfold's; above 1 Fourfold is faster).",
+    ]
+    if missed:
+        lines += ["", "Missed:", "", "| row | ratio | goal | best peer |", "|---|---:|---:|---|"]
+        for case, ratio, goal in missed:
+            best = case.ours["best_peer"] if case.group != "sparsity" else "every neuron"
+            lines.append(f"| {case.group}, {case.label} | {ratio:.2f} | {goal:.2f} | {best} |")
+    return lines
+
+
+def versions(cases: list[Case]) -> str:
+    found: dict[str, str] = {}
+    for case in cases:
+        for name, row in case.rows.items():
+            if name in PEERS and case.group != "model":
+                found.setdefault(name, row["version"])
+    return ", ".join(found.values())
+
+
+def absences(results: dict[str, dict[str, Any]], cases: list[Case]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for case in cases:
+        for name, reason in case.absent.items():
+            groups = reasons.setdefault(f"{name}: {reason}", [])
+            if case.group not in groups:
+                groups.append(case.group)
+    lines = [f"- {what} ({', '.join(groups)})" for what, groups in sorted(reasons.items())]
+    for name, result in results.items():
+        for run in result["runs"]:
+            if "error" in run:
+                lines.append(f"- {name}, `{run['arguments']}`: {run['error']}")
+    return lines
+
+
+def machine_lines(results: dict[str, dict[str, Any]], cases: list[Case]) -> list[str]:
+    first = next(iter(results.values()))
+    machine = first["machine"]
+    caches = ", ".join(
+        f"L{c['level']} {c['bytes'] // 1024:,} KiB" for c in machine["caches"] if c["level"] > 1
+    )
+    reads = sorted(case.ours["read_gbs"] for case in cases if case.ours["copies"] > 1)
+    commits = sorted({result["commit"] for result in results.values()})
+    dates = sorted({result["date"] for result in results.values()})
+    peaks: dict[str, list[float]] = {}
+    for case in cases:
+        peaks.setdefault(case.ours["dtype"], []).append(case.ours["peak_gflops"])
+    peak = ", ".join(f"{max(values):.0f} GFLOP/s in {dtype}" for dtype, values in peaks.items())
+    lines = [
+        f"- {machine['cpu']}, {machine['threads']} threads, {caches}, {machine['isa']}; "
+        f"{machine['system']}; {machine['compiler']}",
+        f"- multiply-adds: {peak}",
+    ]
+    if reads:
+        lines.append(
+            f"- reading memory: {reads[0]:.0f} to {reads[-1]:.0f} GB/s, moving during the run"
+        )
+    lines.append(f"- Fourfold at commit {', '.join(commits)}; measured {dates[-1]}")
+    return lines
+
+
+def document(results: dict[str, dict[str, Any]], pictures: dict[str, str]) -> str:
+    goals = json.loads(GOALS.read_text(encoding="utf-8"))["goals"]
+    cases = [case for name in TITLES if name in results for case in cases_of(results[name])]
+    lines = [
+        "# Performance",
+        "",
+        "Written by `tools/draw_performance.py` from the measurements in `bench/results/`; "
+        "`make bench` repeats both.",
+        "",
+        *summary(cases, goals),
+        "",
+    ]
+
+    def show(name: str, alt: str) -> None:
+        if name in pictures:
+            lines.extend([f"![{alt}](pictures/performance_{name}.svg)", ""])
+
+    show("ratios", "Ratio to the best peer in every row, and the goals")
+    lines += ["## How it was measured", "", *machine_lines(results, cases)]
+    lines += [
+        f"- peers: {versions(cases)}",
+        HOW.strip().format(rounds=max(case.ours["rounds"] for case in cases)),
+        "",
+    ]
+    show("limits", "Share of the machine's limit per row")
+    for name, title in TITLES.items():
+        own = [case for case in cases if case.group == name]
+        if not own:
+            continue
+        lines += [f"## {title}", ""]
+        if name in NOTES:
+            lines += [NOTES[name].strip(), ""]
+        lines += [*table(own, goals), ""]
+        if name == "model":
+            lines += ["Where Fourfold's time goes:", "", *stages_table(own), ""]
+            show("model", "MiniLM, milliseconds per sequence")
+    if "tokens" in pictures or "sizes_1" in pictures:
+        lines += ["## Without cliffs", "", CURVES.strip(), ""]
+        show("tokens", "Time per work from 1 to 70 tokens")
+        show("sizes_1", "Time per work at neighbouring sizes, one token")
+        show("sizes_64", "Time per work at neighbouring sizes, 64 tokens")
+    lines += ["## Errors", "", "The largest of each group:", "", *errors_table(cases), ""]
+    lines += ["## Not measured", ""]
+    lines += absences(results, cases)
+    lines.append(NOT_MEASURED.strip())
+    return "\n".join(lines) + "\n"
+
+
+def outputs() -> dict[Path, str]:
+    results = load()
+    goals = json.loads(GOALS.read_text(encoding="utf-8"))["goals"]
+    cases = [case for name in TITLES if name in results for case in cases_of(results[name])]
+    pictures = draw_curves(results)
+    rows = [
+        (SHORT_TITLES[c.group], c.label, c.ratio, goal_of(c, goals))
+        for c in cases
+        if c.ratio is not None
+    ]
+    if rows:
+        pictures["ratios"] = ratio_chart(
+            "Time of the best peer / Fourfold's",
+            "Above 1 Fourfold is faster. One mark per row, its goal as a dashed line.",
+            rows,
+        )
+    if any(case.group in ("gated", "dense") for case in cases):
+        pictures["limits"] = draw_limits(cases)
+    if any(case.group == "model" for case in cases):
+        pictures["model"] = draw_model(cases)
+    found = {ROOT / f"docs/pictures/performance_{name}.svg": svg for name, svg in pictures.items()}
+    found[ROOT / "docs/performance.md"] = document(results, pictures)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    wanted = outputs()
+    for path in sorted((ROOT / "docs/pictures").glob("performance_*.svg")):
+        if path not in wanted:
+            stale.append(path)
+            if not check:
+                path.unlink()
+    for path, content in wanted.items():
+        if path.is_file() and path.read_text(encoding="utf-8") == content:
+            continue
+        stale.append(path)
+        if not check:
+            path.write_text(content, encoding="utf-8")
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: {'is not up to date' if check else 'written'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

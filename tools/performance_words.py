@@ -1,0 +1,75 @@
+"""The fixed words of docs/performance.md; its numbers come from bench/results/ alone."""
+
+TITLES = {
+    "gated": "SwiGLU layer, d_model 2048, d_ff 5632",
+    "training": "SwiGLU layer, forward + backward",
+    "dense": "GELU layer with biases, d_model 768, d_ff 3072 (BERT-base)",
+    "moe": "Mixture of 8 experts, 2 per token, d_model 1024, d_ff 2816, 1,024 tokens",
+    "avx2": "SwiGLU layer with AVX2 forced",
+    "sparsity": "ReLU layers of 2048 x 5632 with 90 % of hidden values 0, one token",
+    "model": "MiniLM, the whole encoder",
+}
+
+SHORT_TITLES = {
+    "gated": "SwiGLU forward",
+    "training": "SwiGLU forward + backward",
+    "dense": "GELU forward",
+    "moe": "Mixture of experts",
+    "avx2": "SwiGLU forward, AVX2",
+    "sparsity": "90 % zeros",
+    "model": "MiniLM",
+}
+
+NOTES = {
+    "training": """
+Fourfold's time holds `set_weights`, which packs the new weights for all three passes; peers start
+from plain weights. oneDNN ships no such layer: its row is composed by hand from nine products and
+two elementwise passes.
+""",
+    "moe": """
+torch is the loop that its users write: for every expert gather, compute, `index_add_`. Routing:
+uniform; Zipf (expert i with probability 1 / i); single (all tokens to the same two experts).
+""",
+    "avx2": """
+`FOURFOLD_ISA=avx2`; oneDNN and torch are held to AVX2, too. ONNX Runtime and OpenVINO cannot be.
+""",
+    "sparsity": """
+Fourfold skips neurons whose hidden value is 0; "every neuron" is Fourfold without that, and the
+ratio is theirs. The limit counts only what is computed.
+""",
+    "model": """
+Last hidden state of random token ids with full masks, without tokenizer and pooling.
+""",
+}  # fmt: skip
+
+HOW = """
+- all implementations use the same pinned threads, inputs and weights, and take turns: in each of
+  {rounds} rounds each is timed once, for 20 ms at least, while the others are stopped by a
+  signal. Times are medians over the rounds, a ratio is the median of the rounds' ratios
+- up to 16 tokens the weights rotate over copies worth 300 MB, so that they come from memory, as
+  between the layers of a model; above, one copy is used
+- the limit of a row is the larger of FLOPs / peak and bytes / read rate, both measured beside
+  that row
+- error: the largest |y - y64| / rms(y64) over a sample, against float64 arithmetic on the same
+  inputs; with backward over outputs, input gradients and weight gradients
+- bf16: Fourfold, oneDNN and torch take and give bf16 in forward passes; OpenVINO has float32 at
+  its border. With backward Fourfold's activations and gradients are float32 outside the products
+"""
+
+CURVES = """
+Time per work should fall smoothly with more tokens, and not jump at sizes that are odd or beside
+a power of two.
+"""
+
+# Peers that nobody timed here, and why.
+NOT_MEASURED = """
+- ggml (llama.cpp): has no package with headers that match its library; its strength is int8 and
+  int4 weights, which Fourfold does not have yet
+- ik_llama.cpp: must be built from source; the same weights are its strength
+- oneDNN 3: Debian 12 has 2.6.3
+- torch.compile: compiles every shape anew, for up to minutes; its f32 products are those of eager
+  torch
+- OpenBLAS, BLIS: products alone, and Debian 12's versions have no kernels for this CPU
+- libxsmm: Debian 12 has a version of 2021 without these layers
+- vLLM, SGLang, ktransformers: their mixtures want AMX or a server around them
+"""
