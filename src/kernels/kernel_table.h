@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/activation_kernels.h"
+#include "kernels/attention_kernels.h"
 #include "kernels/gemm_kernels.h"
 #include "kernels/row_kernels.h"
 
@@ -13,6 +14,7 @@ struct KernelTable {
   GemmKernels gemm;
   ActivationKernels activations;
   RowKernels rows;
+  AttentionKernels attention;
 };
 
 extern const KernelTable kScalarKernels;

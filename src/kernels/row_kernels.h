@@ -1,4 +1,5 @@
-// Kernels over one row, of one instruction set: norms, softmax, sums of rows; forward and backward.
+// Kernels over one row, of one instruction set: norms and sums, forward and backward, and the
+// gradient of softmax.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,9 @@ using NormBackwardRow = void (*)(const float* x, NormStatistics statistics, cons
 // dgamma += dy * normalised x over n values.
 using NormGammaRow = void (*)(const float* x, NormStatistics statistics, const float* dy,
                               float* dgamma, std::size_t n);
-// x[i] = exp(scale * x[i] - max) / sum over n values.
-using SoftmaxRow = void (*)(float* x, std::size_t n, float scale);
 // dp[i] = scale * p[i] * (dp[i] - sum of p * dp): from the gradient of p = softmax(scale * x) to
 // that of x.
 using SoftmaxBackwardRow = void (*)(const float* p, float* dp, std::size_t n, float scale);
-// sums: [64] += the sum of weights[k * stride] * rows[k, 0..64) over k = 0, 1, .. count - 1.
-using WeightedRows = void (*)(const float* weights, std::size_t stride, const float* rows,
-                              std::size_t count, float* sums);
 // y += x over n values.
 using AddRow = void (*)(const float* x, float* y, std::size_t n);
 
@@ -44,9 +40,7 @@ struct RowKernels {
   NormStatisticsRow rms_norm_statistics;
   NormBackwardRow rms_norm_backward;
   NormGammaRow norm_gamma;
-  SoftmaxRow softmax;
   SoftmaxBackwardRow softmax_backward;
-  WeightedRows weighted_rows;
   AddRow add;
 };
 

@@ -11,7 +11,7 @@ struct HeadScratch {
 
   static std::size_t size(std::size_t tokens, std::size_t head_dim) {
     return packed_keys_size(tokens, head_dim) + packed_values_size(tokens, head_dim) +
-           kQueryRows * (score_stride(tokens) + kPanel);
+           kQueryRows * (score_stride(tokens) + value_width(head_dim));
   }
   HeadScratch(float* base, std::size_t tokens, std::size_t head_dim)
       : keys(base),
@@ -20,21 +20,23 @@ struct HeadScratch {
         sums(scores + kQueryRows * score_stride(tokens)) {}
 };
 
-// One head of one sequence. q, k, v, y: [tokens, head_dim].
-void attend(ConstMatrix q, ConstMatrix k, ConstMatrix v, const HeadShape& shape, Matrix y,
+// Some queries of one head of one sequence. q, y: [tokens, head_dim].
+void attend(const QueryBlock& block, ConstMatrix q, const HeadShape& shape, Matrix y,
             const HeadScratch& scratch) {
-  const auto softmax = kernels().rows.softmax;
-  const std::size_t tokens = k.rows;
-  pack_keys(k, scratch.keys);
-  pack_values(v, scratch.values);
-  for (std::size_t first = 0; first < tokens; first += kQueryRows) {
-    const QueryBlock block{first, std::min(kQueryRows, tokens - first), tokens, shape.causal};
-    const Matrix scores(scratch.scores, block.rows, tokens, score_stride(tokens));
-    score_rows(block, q.rows_from(first, block.rows), scratch.keys, scores, scratch.sums);
-    for (std::size_t row = 0; row < block.rows; ++row)
-      softmax(scores.row(row).data(), block.keys_of(row), shape.scale);
-    mix_rows(block, scores, scratch.values, y.rows_from(first, block.rows), scratch.sums);
-  }
+  const AttentionKernels& kernel = kernels().attention;
+  const Matrix scores(scratch.scores, block.rows, block.keys, score_stride(block.keys));
+  const Matrix sums(scratch.sums, block.rows, value_width(q.cols));
+  score_rows(block, q.rows_from(block.first, block.rows), scratch.keys, scores);
+  float totals[kQueryRows];
+  exp_rows(block, scores, shape.scale, totals);
+  mix_rows(block, scores, scratch.values, sums);
+  for (std::size_t row = 0; row < block.rows; ++row)
+    kernel.divide_row(sums.row(row).data(), totals[row], y.row(block.first + row).data(), y.cols);
+}
+
+// Work in units of one query block and one key: how much lies before a thread's share.
+std::size_t share_begin(std::size_t work, unsigned thread, unsigned threads) {
+  return work / threads * thread + work % threads * thread / threads;
 }
 
 }  // namespace
@@ -44,19 +46,40 @@ void attention_forward(ConstMatrix q, ConstMatrix k, ConstMatrix v,
                        Matrix y, Workspace& workspace) {
   ThreadPool& pool = workspace.runtime().pool();
   const std::size_t head_dim = q.cols / shape.n_heads, group = shape.n_heads / shape.n_kv_heads;
+  std::size_t longest = 0, work = 0;
+  for (const std::size_t length : sequence_lengths) {
+    longest = std::max(longest, length);
+    work += shape.n_heads * blocks_of(length) * length;
+  }
+  if (longest == 0) return;
   const ScratchScope scope(workspace);
-  const SequenceStarts sequences(sequence_lengths, workspace);
-  if (sequences.longest == 0) return;
-  const std::size_t per_thread = HeadScratch::size(sequences.longest, head_dim);
-  float* scratch = workspace.take(pool.threads() * per_thread);
-  pool.for_each(sequence_lengths.size() * shape.n_heads, [&](std::size_t task, unsigned thread) {
-    const std::size_t sequence = task / shape.n_heads, head = task % shape.n_heads;
-    const std::size_t start = sequences.starts[sequence], length = sequence_lengths[sequence];
-    const auto part = [&](auto matrix, std::size_t index) {
-      return matrix.rows_from(start, length).cols_from(index * head_dim, head_dim);
-    };
-    attend(part(q, head), part(k, head / group), part(v, head / group), shape, part(y, head),
-           HeadScratch(scratch + thread * per_thread, length, head_dim));
+  const std::size_t per_thread = HeadScratch::size(longest, head_dim);
+  float* memory = workspace.take(pool.threads() * per_thread);
+  pool.parallel([&](unsigned thread, unsigned threads) {
+    const std::size_t from = share_begin(work, thread, threads),
+                      to = share_begin(work, thread + 1, threads);
+    std::size_t at = 0, start = 0;  // work and tokens before this sequence
+    for (const std::size_t length : sequence_lengths) {
+      if (at >= to) return;
+      const std::size_t blocks = blocks_of(length);
+      const HeadScratch scratch(memory + thread * per_thread, length, head_dim);
+      const auto part = [&](auto matrix, std::size_t index) {
+        return matrix.rows_from(start, length).cols_from(index * head_dim, head_dim);
+      };
+      std::size_t packed = shape.n_kv_heads;  // the key head in scratch; none yet
+      for (std::size_t head = 0; head < shape.n_heads; ++head) {
+        for (std::size_t block = 0; block < blocks; ++block, at += length) {
+          if (at < from || at >= to) continue;
+          if (packed != head / group) {
+            packed = head / group;
+            pack_keys(part(k, packed), scratch.keys);
+            pack_values(part(v, packed), scratch.values);
+          }
+          attend({block, length, shape.causal}, part(q, head), shape, part(y, head), scratch);
+        }
+      }
+      start += length;
+    }
   });
 }
 

@@ -13,8 +13,7 @@ struct GradScratch {
 
   static std::size_t size(std::size_t tokens, std::size_t head_dim) {
     return 2 * packed_keys_size(tokens, head_dim) + 3 * packed_values_size(tokens, head_dim) +
-           2 * packed_values_size(kQueryRows, head_dim) +
-           kQueryRows * (2 * score_stride(tokens) + kPanel);
+           kQueryRows * (3 * value_width(head_dim) + 2 * score_stride(tokens));
   }
   GradScratch(float* base, std::size_t tokens, std::size_t head_dim) {
     const auto next = [&base](std::size_t count) {
@@ -31,43 +30,64 @@ struct GradScratch {
     dy_rows = next(packed_values_size(kQueryRows, head_dim));
     weights = next(kQueryRows * score_stride(tokens));
     dscores = next(kQueryRows * score_stride(tokens));
-    sums = next(kQueryRows * kPanel);
+    sums = next(kQueryRows * value_width(head_dim));
   }
 };
+
+void copy_rows(ConstMatrix from, Matrix to) {
+  for (std::size_t row = 0; row < from.rows; ++row)
+    std::copy_n(from.row(row).data(), from.cols, to.row(row).data());
+}
 
 // Adds one head's part to dk and dv, and writes its dq. q, dy, dq: [tokens, head_dim].
 void add_head(ConstMatrix q, ConstMatrix dy, Matrix dq, const HeadShape& shape,
               const GradScratch& scratch) {
-  const RowKernels& rows = kernels().rows;
-  const std::size_t tokens = q.rows, head_dim = q.cols, stride = score_stride(tokens);
-  for (std::size_t first = 0; first < tokens; first += kQueryRows) {
-    const QueryBlock block{first, std::min(kQueryRows, tokens - first), tokens, shape.causal};
-    const ConstMatrix q_part = q.rows_from(first, block.rows);
-    const ConstMatrix dy_part = dy.rows_from(first, block.rows);
+  const KernelTable& kernel = kernels();
+  const std::size_t tokens = q.rows, stride = score_stride(tokens), width = value_width(q.cols);
+  const Matrix dk(scratch.dk, tokens, width), dv(scratch.dv, tokens, width);
+  for (std::size_t index = 0; index < blocks_of(tokens); ++index) {
+    const QueryBlock block(index, tokens, shape.causal);
+    const ConstMatrix q_part = q.rows_from(block.first, block.rows);
+    const ConstMatrix dy_part = dy.rows_from(block.first, block.rows);
     const Matrix weights(scratch.weights, block.rows, tokens, stride);
     const Matrix dscores(scratch.dscores, block.rows, tokens, stride);
-    score_rows(block, q_part, scratch.keys, weights, scratch.sums);
-    score_rows(block, dy_part, scratch.values, dscores, scratch.sums);  // gradients of the weights
+    const Matrix sums(scratch.sums, block.rows, width);
+    score_rows(block, q_part, scratch.keys, weights);
+    score_rows(block, dy_part, scratch.values, dscores);  // gradients of the weights
+    float totals[kQueryRows];
+    exp_rows(block, weights, shape.scale, totals);
     for (std::size_t row = 0; row < block.rows; ++row) {
       const std::size_t keys = block.keys_of(row);
-      rows.softmax(weights.row(row).data(), keys, shape.scale);
-      rows.softmax_backward(weights.row(row).data(), dscores.row(row).data(), keys, shape.scale);
+      float* weight = weights.row(row).data();
+      kernel.attention.divide_row(weight, totals[row], weight, keys);
+      kernel.rows.softmax_backward(weight, dscores.row(row).data(), keys, shape.scale);
     }
-    mix_rows(block, dscores, scratch.key_rows, dq.rows_from(first, block.rows), scratch.sums);
+    mix_rows(block, dscores, scratch.key_rows, sums);
+    copy_rows(sums.cols_from(0, q.cols), dq.rows_from(block.first, block.rows));
     pack_values(q_part, scratch.q_rows);
     pack_values(dy_part, scratch.dy_rows);
-    spread_rows(block, dscores, scratch.q_rows, head_dim, scratch.dk);
-    spread_rows(block, weights, scratch.dy_rows, head_dim, scratch.dv);
+    spread_rows(block, dscores, scratch.q_rows, dk);
+    spread_rows(block, weights, scratch.dy_rows, dv);
   }
 }
 
-// packed: [panels of head_dim][keys, 64], to: [keys, head_dim].
-void unpack_values(const float* packed, Matrix to) {
-  for (std::size_t p = 0; p < panels_of(to.cols); ++p)
-    for (std::size_t row = 0; row < to.rows; ++row)
-      std::copy_n(packed + (p * to.rows + row) * kPanel, std::min(kPanel, to.cols - p * kPanel),
-                  to.row(row).data() + p * kPanel);
-}
+// Where each sequence begins.
+struct SequenceStarts {
+  std::size_t* starts;
+  std::size_t longest = 0;
+
+  SequenceStarts(std::span<const std::size_t> lengths, Workspace& workspace) {
+    // A size takes the room of two floats.
+    static_assert(sizeof(std::size_t) == 2 * sizeof(float));
+    starts = reinterpret_cast<std::size_t*>(workspace.take(2 * lengths.size()));
+    std::size_t total = 0, n = 0;
+    for (const std::size_t length : lengths) {
+      starts[n++] = total;
+      total += length;
+      longest = std::max(longest, length);
+    }
+  }
+};
 
 }  // namespace
 
@@ -95,8 +115,9 @@ void attention_backward(ConstMatrix q, ConstMatrix k, ConstMatrix v,
     std::fill_n(scratch.dv, packed_values_size(length, head_dim), 0.0F);
     for (std::size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
       add_head(part(q, head), part(dy, head), part(dq, head), shape, scratch);
-    unpack_values(scratch.dk, part(dk, kv_head));
-    unpack_values(scratch.dv, part(dv, kv_head));
+    const std::size_t width = value_width(head_dim);
+    copy_rows(Matrix(scratch.dk, length, width).cols_from(0, head_dim), part(dk, kv_head));
+    copy_rows(Matrix(scratch.dv, length, width).cols_from(0, head_dim), part(dv, kv_head));
   });
 }
 

@@ -82,7 +82,9 @@ TEST_CASE("every table is complete") {
       CHECK((table->activations.glu_backward[i] != nullptr));
     }
     CHECK((table->rows.layer_norm != nullptr));
-    CHECK((table->rows.softmax != nullptr));
+    CHECK((table->rows.softmax_backward != nullptr));
+    CHECK((table->attention.pack_keys != nullptr));
+    CHECK((table->attention.divide_row != nullptr));
     CHECK((table->rows.add != nullptr));
     CHECK((table->gemm.peak_probe_f32 != nullptr));
     CHECK((table->gemm.read_probe != nullptr));

@@ -42,6 +42,10 @@ namespace {
 #include "kernels/generic/activation_table.inl.h"
 //
 #include "kernels/generic/rows.inl.h"
+//
+#include "kernels/avx2/transpose.inl.h"
+//
+#include "kernels/generic/attention.inl.h"
 
 // 6 rows x 16 columns: 12 accumulators, 2 weights and 1 broadcast fill 15 of the 16 registers. One
 // row and two take more columns, so that 8 accumulators hide the latency.
@@ -54,6 +58,7 @@ struct Tile {
 
 constinit const KernelTable kAvx2Kernels = {
     "avx2", make_gemm_kernels<VecF32, Tile>(),
-    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>()};
+    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>(),
+    make_attention_kernels<VecF32, 6, 2>()};
 
 }  // namespace fourfold

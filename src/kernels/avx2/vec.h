@@ -62,6 +62,11 @@ inline VecF32 scale_pow2(VecF32 x, VecF32 n) {
   const __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
   return {_mm256_mul_ps(_mm256_mul_ps(x.v, first), second)};
 }
+// x * 2^n for a normal x, where the result is normal; any other n gives a value without meaning.
+inline VecF32 add_exponent(VecF32 x, VecF32 n) {
+  const __m256i shifted = _mm256_slli_epi32(_mm256_cvtps_epi32(n.v), 23);
+  return {_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.v), shifted))};
+}
 inline float sum(VecF32 a) {
   __m128 four = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   four = _mm_add_ps(four, _mm_movehl_ps(four, four));

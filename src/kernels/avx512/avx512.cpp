@@ -42,6 +42,10 @@ namespace {
 #include "kernels/generic/activation_table.inl.h"
 //
 #include "kernels/generic/rows.inl.h"
+//
+#include "kernels/avx2/transpose.inl.h"
+//
+#include "kernels/generic/attention.inl.h"
 
 // 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole unit row is read once
 // per 4 rows.
@@ -54,6 +58,7 @@ struct Tile {
 
 constinit const KernelTable kAvx512Kernels = {
     "avx512", make_gemm_kernels<VecF32, Tile>(),
-    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>()};
+    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>(),
+    make_attention_kernels<VecF32, 12, 2>()};
 
 }  // namespace fourfold

@@ -53,6 +53,8 @@ inline VecF32 round(VecF32 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
 inline VecF32 scale_pow2(VecF32 x, VecF32 n) { return {_mm512_scalef_ps(x.v, n.v)}; }
+// x * 2^n for a normal x, where the result is normal; any other n gives a value without meaning.
+inline VecF32 add_exponent(VecF32 x, VecF32 n) { return scale_pow2(x, n); }
 inline float sum(VecF32 a) { return _mm512_reduce_add_ps(a.v); }
 inline float largest(VecF32 a) { return _mm512_reduce_max_ps(a.v); }
 // Keeps a loaded value in its register; g++ 12 would load it again for each multiply-add.

@@ -31,6 +31,12 @@ namespace {
 //
 #include "kernels/generic/rows.inl.h"
 //
+#include "kernels/generic/unroll.inl.h"
+//
+#include "kernels/scalar/transpose_plain.inl.h"
+//
+#include "kernels/generic/attention.inl.h"
+//
 #include "kernels/scalar/probes_plain.inl.h"
 
 }  // namespace
@@ -42,6 +48,7 @@ constinit const KernelTable kScalarKernels = {
      peak_probe_plain, peak_probe_plain, read_probe_plain, transpose<VecF32>, round_row, narrow_row,
      pair_rows},
     make_activation_kernels<VecF32>(),
-    make_row_kernels<VecF32>()};
+    make_row_kernels<VecF32>(),
+    make_attention_kernels<VecF32, 1, 16>()};
 
 }  // namespace fourfold

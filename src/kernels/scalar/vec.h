@@ -43,6 +43,11 @@ inline VecF32 scale_pow2(VecF32 x, VecF32 n) {
   const float second = __builtin_bit_cast(float, (whole - half + 127) << 23);
   return {x.v * first * second};
 }
+// x * 2^n for a normal x, where the result is normal; any other n gives a value without meaning.
+inline VecF32 add_exponent(VecF32 x, VecF32 n) {
+  const int whole = n.v > -128.0F && n.v < 128.0F ? static_cast<int>(n.v) : 0;
+  return {x.v * __builtin_bit_cast(float, (whole < -126 ? 0 : whole + 127) << 23)};
+}
 inline float sum(VecF32 a) { return a.v; }
 inline float largest(VecF32 a) { return a.v; }
 inline VecF32 opaque(VecF32 a) { return a; }
