@@ -4,6 +4,7 @@
 #include "formats/file_error.h"
 #include "layers/neuron_statistics.h"
 #include "models/weight_names.h"
+#include "ops/embedding.h"
 #include "platform/caller_scope.h"
 #include "platform/stage_clock.h"
 #include "platform/thread_pool.h"
@@ -141,13 +142,9 @@ void BertEncoder::embed(std::span<const std::int32_t> ids,
     FOURFOLD_CHECK(id >= 0 && static_cast<std::uint64_t>(id) < config_.vocab_size, invalid_argument,
                    "token id " + std::to_string(id) + " is outside the vocabulary of " +
                        std::to_string(config_.vocab_size));
-  std::vector<std::int32_t> positions;
-  for (const std::size_t length : sequence_lengths)
-    for (std::size_t position = 0; position < length; ++position)
-      positions.push_back(static_cast<std::int32_t>(position));
-  words_.forward(ids, hidden, workspace);
-  types_.forward_add(std::vector<std::int32_t>(ids.size()), hidden, workspace);
-  positions_.forward_add(positions, hidden, workspace);
+  const CallerScope caller(workspace.runtime().pool().caller_cpu());
+  embed_tokens(ids, sequence_lengths, {words_.table(), types_.table(), positions_.table()}, hidden,
+               workspace);
   embedding_norm_.forward(hidden, hidden, workspace);
 }
 

@@ -35,6 +35,30 @@ TEST_CASE("rows are copied or added, from float32 and bf16 tables") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("token, type and position rows add up in that order; positions start again") {
+  const std::size_t d = 37;
+  const std::vector<float> words = real_values(11 * d, 3), types = real_values(2 * d, 4),
+                           positions = real_values(5 * d, 5);
+  const std::vector<std::int32_t> ids{7, 0, 10, 7, 3, 1, 2, 9};
+  const std::vector<std::size_t> lengths{3, 0, 5};
+  std::vector<float> expected;
+  for (std::size_t t = 0; t < ids.size(); ++t)
+    for (std::size_t c = 0; c < d; ++c) {
+      const float word = words[static_cast<std::size_t>(ids[t]) * d + c];
+      expected.push_back((word + types[c]) + positions[(t < 3 ? t : t - 3) * d + c]);
+    }
+  for (const unsigned threads : {1U, 2U, 7U}) {
+    Runtime runtime({.count = threads});
+    Workspace workspace(runtime);
+    std::vector<float> y(ids.size() * d);
+    embed_tokens(ids, lengths,
+                 {ConstMatrix(words.data(), 11, d), ConstMatrix(types.data(), 2, d),
+                  ConstMatrix(positions.data(), 5, d)},
+                 {y.data(), ids.size(), d}, workspace);
+    CHECK(same_bits(y, expected));
+  }
+}
+
 TEST_CASE("gradients add up in the order of tokens, for any number of threads") {
   const std::size_t vocab = 5, d = 131, tokens = 67;
   std::vector<std::int32_t> ids;
