@@ -1,13 +1,24 @@
 // LayerNorm and RMSNorm of one row, forward and backward. Included by rows.inl.h.
 
 // The sum of term(load) over the vectors of a row of n values, where load(p) gives the vector of
-// row p at hand; lanes beyond the row count as 0.
+// row p at hand; lanes beyond the row count as 0. Four sums, as each addition waits for the one
+// before.
 template <class V, class Term>
 float row_total(std::size_t n, const Term& term) {
-  V acc = V::set(0.0F);
+  constexpr std::size_t kLanes = V::kLanes;
+  const auto at = [&](std::size_t first) {
+    return term([first](const float* p) { return V::load(p + first); });
+  };
+  V acc = V::set(0.0F), second = acc, third = acc, fourth = acc;
   std::size_t i = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes)
-    acc = acc + term([i](const float* p) { return V::load(p + i); });
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    acc = acc + at(i);
+    second = second + at(i + kLanes);
+    third = third + at(i + 2 * kLanes);
+    fourth = fourth + at(i + 3 * kLanes);
+  }
+  acc = (acc + second) + (third + fourth);
+  for (; i + kLanes <= n; i += kLanes) acc = acc + at(i);
   if (i < n) {
     const std::size_t rest = n - i;
     acc = acc +
