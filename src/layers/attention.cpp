@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/rotary_cache.h"
 #include "layers/sequence_check.h"
 #include "layers/shape_check.h"
 #include "ops/attention_grad.h"
@@ -29,6 +30,7 @@ struct AttentionCore {
   std::size_t query_biases = 0, key_biases = 0, value_biases = 0;  // values given
   AttentionOptions options;                                        // with every 0 filled in
   HeadShape shape{};
+  RotaryCache rotary;
 
   std::size_t d_model() const { return output.out(); }
   std::size_t query_width() const { return options.n_heads * options.head_dim; }
@@ -155,15 +157,12 @@ void turn_queries_and_keys(const AttentionCore& core, Matrix projected,
                            std::span<const std::size_t> sequence_lengths, Turn turn,
                            Workspace& workspace) {
   if (!core.options.rotary) return;
-  const ScratchScope scratch(workspace);
   ThreadPool& pool = workspace.runtime().pool();
-  const std::size_t longest = longest_sequence(sequence_lengths);
-  const std::size_t width = rotary_width(*core.options.rotary, core.options.head_dim);
-  const Matrix table(workspace.take(longest * width), longest, width);
-  fill_rotary_table(*core.options.rotary, table, pool);
-  turn_heads(core.queries(projected), core.options.n_heads, sequence_lengths, table,
+  const auto table = core.rotary.get(*core.options.rotary, core.options.head_dim,
+                                     longest_sequence(sequence_lengths), pool);
+  turn_heads(core.queries(projected), core.options.n_heads, sequence_lengths, table->view(),
              core.options.rotary->style, turn, pool);
-  turn_heads(core.keys(projected), core.options.n_kv_heads, sequence_lengths, table,
+  turn_heads(core.keys(projected), core.options.n_kv_heads, sequence_lengths, table->view(),
              core.options.rotary->style, turn, pool);
 }
 
