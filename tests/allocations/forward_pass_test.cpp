@@ -80,7 +80,7 @@ TEST_CASE("a second forward pass of a block, also with save") {
         const TransformerBlock block = sample.block();
         Runtime runtime({.count = 2});
         Workspace workspace(runtime);
-        std::vector<float> x = real_values(73 * 21, 3);
+        std::vector<float> x = real_values(std::size_t{73} * 21, 3);
         const std::vector<std::size_t> lengths{67, 5, 1}, shorter{29, 1, 11};
         BlockSaved saved;
         const auto pass = [&](const std::vector<std::size_t>& which, std::size_t tokens,

@@ -201,7 +201,7 @@ TEST_CASE("mixed and spread rows of whole numbers are exact, and can go on from 
           for (const bool transposed : {false, true}) {
             // Mixed: weights [rows, count]; spread: the same read as [count, rows].
             const std::size_t stride = (transposed ? rows : count) + 3;
-            const std::vector<float> weights = whole_values(28 * 70, 3, -8, 8),
+            const std::vector<float> weights = whole_values(std::size_t{28} * 70, 3, -8, 8),
                                      values = whole_values(count * head_dim + 1, 4, -8, 8);
             const Packed packed = packed_values(table, values, count, head_dim);
             const std::vector<float> start = whole_values(rows * packed.width, 5, -8, 8);
