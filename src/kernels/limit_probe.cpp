@@ -25,9 +25,10 @@ struct alignas(64) Slot {
 
 }  // namespace
 
-double measure_peak_gflops_f32(ThreadPool& pool) {
+double measure_peak_gflops(ThreadPool& pool, Dtype dtype) {
   const CallerScope scope(pool.caller_cpu());
-  const auto probe = kernels().gemm.peak_probe_f32;
+  const GemmKernels& gemm = kernels().gemm;
+  const auto probe = dtype == Dtype::f32 ? gemm.peak_probe_f32 : gemm.peak_probe_bf16;
   std::vector<Slot> slots(pool.threads());
   std::vector<double> rates;
   for (int run = 0; run < kRuns; ++run) {

@@ -36,7 +36,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double peak_gflops(ThreadPool& pool, Dtype) { return measure_peak_gflops_f32(pool); }
 
 // One implementation in one row.
 struct Contender {
@@ -216,7 +215,7 @@ void Bench::row(BenchWork& work) {
   for (Contender& one : contenders) guard(one, [&] { calibrate(work, one); });
 
   ThreadPool& pool = workspace_.runtime().pool();
-  const double peak = peak_gflops(pool, options_.dtype);
+  const double peak = measure_peak_gflops(pool, options_.dtype);
   double read = measure_read_gbs(pool, work.weight_bytes());
   double idle = 0, busy = 0;
   for (std::uint64_t round = 0; round < options_.repeat; ++round)
@@ -308,8 +307,8 @@ BenchReport Bench::run() {
   report_.repeat = options_.repeat;
   report_.model = options_.model;
   report_.not_measured = options_.absent;
-  report_.peak_gflops_f32 = peak_gflops(pool, Dtype::f32);
-  report_.peak_gflops_bf16 = peak_gflops(pool, Dtype::bf16);
+  report_.peak_gflops_f32 = measure_peak_gflops(pool, Dtype::f32);
+  report_.peak_gflops_bf16 = measure_peak_gflops(pool, Dtype::bf16);
   for (const BenchPeer& peer : options_.peers) peers_.push_back({&peer, nullptr, false});
   const std::size_t rows = options_.model.empty() ? options_.tokens.size() : 1;
   std::unique_ptr<BenchWork> work;

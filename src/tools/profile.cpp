@@ -35,7 +35,7 @@ struct Limits {
 
   // Limits are measured before and after the passes; the larger one is the limit.
   void measure(ThreadPool& pool, std::size_t bytes) {
-    peak_gflops = std::max(peak_gflops, measure_peak_gflops_f32(pool));
+    peak_gflops = std::max(peak_gflops, measure_peak_gflops(pool, Dtype::f32));
     read_gbs = std::max(read_gbs, measure_read_gbs(pool, bytes));
   }
 };

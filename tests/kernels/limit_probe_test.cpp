@@ -42,7 +42,7 @@ TEST_CASE("the read probe depends on every float") {
 
 TEST_CASE("measured limits are finite and above zero") {
   ThreadPool pool(2, {});
-  const double peak = measure_peak_gflops_f32(pool), rate = measure_read_gbs(pool, 1 << 20);
+  const double peak = measure_peak_gflops(pool, Dtype::f32), rate = measure_read_gbs(pool, 1 << 20);
   CHECK(std::isfinite(peak));
   CHECK(peak > 0.01);
   CHECK(std::isfinite(rate));

@@ -43,8 +43,6 @@ namespace {
 //
 #include "kernels/generic/rows.inl.h"
 //
-#include "kernels/avx2/transpose.inl.h"
-//
 #include "kernels/generic/attention.inl.h"
 
 // 6 rows x 16 columns: 12 accumulators, 2 weights and 1 broadcast fill 15 of the 16 registers. One

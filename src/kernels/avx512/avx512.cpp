@@ -43,8 +43,6 @@ namespace {
 //
 #include "kernels/generic/rows.inl.h"
 //
-#include "kernels/avx2/transpose.inl.h"
-//
 #include "kernels/generic/attention.inl.h"
 
 // 4 rows x 64 columns: 16 accumulators, 4 weights and 1 broadcast; a whole unit row is read once
