@@ -22,12 +22,29 @@ using Glu = void (*)(const float* gate, const float* up, float* h, std::size_t n
 using GluBackward = void (*)(const float* gate, const float* up, const float* dh, float* dgate,
                              float* dup, std::size_t n);
 
+// One finished tile of a gated expansion, all in one pass: gate and up: [rows, 64] sums; the inputs
+// of activation and product (with their biases, which may be null) go to gate_pre and up_pre where
+// those are not null, h = act(gate) * up. cols <= 64; h may be gate.
+struct GluTile {
+  const float *gate, *up, *gate_bias, *up_bias;
+  float *gate_pre, *up_pre;
+  std::size_t gate_stride, up_stride;
+  float* h;
+  std::size_t h_stride, rows, cols;
+};
+using GluEpilogue = void (*)(const GluTile& tile);
+// GluBackward and Glu of the same values: h[i] = act(gate[i]) * up[i].
+using GluBackwardAgain = void (*)(const float* gate, const float* up, const float* dh, float* dgate,
+                                  float* dup, float* h, std::size_t n);
+
 struct ActivationKernels {
   Elementwise forward[kActivations];
   GemmEpilogue epilogue[kActivations];
   ActivationBackward backward[kActivations];
   Glu glu[kActivations];
   GluBackward glu_backward[kActivations];
+  GluEpilogue glu_epilogue[kActivations];
+  GluBackwardAgain glu_backward_again[kActivations];
 };
 
 }  // namespace fourfold

@@ -197,6 +197,10 @@ struct BackwardPiece {
       const std::size_t at = r * kPanel;
       const float* up = saved.up.row(first + r).data() + column;
       const float* gate = core.gated() ? saved.gate.row(first + r).data() + column : nullptr;
+      if (core.gated() && weights.empty()) {
+        act.glu_backward_again[kind](gate, up, dh + at, dgate_tile + at, dh + at, hidden + at, n);
+        continue;
+      }
       if (core.gated())
         act.glu[kind](gate, up, hidden + at, n);
       else

@@ -20,36 +20,43 @@ struct Tile {
   const float* bias(std::span<const float> values) const {
     return values.empty() ? nullptr : values.data() + column;
   }
-  void keep(Matrix wanted, std::size_t r, const float* row) const {
-    if (wanted.data != nullptr) std::copy_n(row, columns, wanted.row(first + r).data() + column);
+  float* at(Matrix wanted) const {
+    return wanted.data == nullptr ? nullptr : wanted.row(first).data() + column;
   }
-  void finish_row(std::size_t r, float* hidden) const {
-    keep(to.shown, r, hidden);
-    if (!to.weights.empty()) {
-      const float weight = to.weights[first + r];
-      for (std::size_t i = 0; i < columns; ++i) hidden[i] *= weight;
+  // Where hidden can be written at once, or else the tile itself.
+  float* target(float* sums) const {
+    float* place = to.hidden.place(first, column);
+    return place != nullptr && to.weights.empty() && to.shown.data == nullptr ? place : sums;
+  }
+  std::size_t stride(const float* target, const float* sums) const {
+    return target == sums ? kPanel : to.hidden.place_stride();
+  }
+  // The hidden values of the tile on their way to their rows.
+  void store(float* values) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float* row = values + r * kPanel;
+      if (to.shown.data != nullptr)
+        std::copy_n(row, columns, to.shown.row(first + r).data() + column);
+      if (!to.weights.empty()) {
+        const float weight = to.weights[first + r];
+        for (std::size_t i = 0; i < columns; ++i) row[i] *= weight;
+      }
+      to.hidden.store(first + r, column, row, columns);
     }
-    to.hidden.store(first + r, column, hidden, columns);
   }
   void finish_dense(float* sums) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      float* row = sums + r * kPanel;
-      act.epilogue[kIdentity](row, bias(weights.up_bias), row, kPanel, 1, columns);
-      keep(to.up, r, row);
-      act.forward[kind](row, row, columns);
-      finish_row(r, row);
-    }
+    float* hidden = target(sums);
+    if (float* pre = at(to.up); pre != nullptr)
+      act.epilogue[kIdentity](sums, bias(weights.up_bias), pre, to.up.stride, rows, columns);
+    act.epilogue[kind](sums, bias(weights.up_bias), hidden, stride(hidden, sums), rows, columns);
+    if (hidden == sums) store(sums);
   }
-  void finish_gated(float* gate_sums, float* up_sums) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      float *gate = gate_sums + r * kPanel, *up = up_sums + r * kPanel;
-      act.epilogue[kIdentity](gate, bias(weights.gate_bias), gate, kPanel, 1, columns);
-      act.epilogue[kIdentity](up, bias(weights.up_bias), up, kPanel, 1, columns);
-      keep(to.gate, r, gate);
-      keep(to.up, r, up);
-      act.glu[kind](gate, up, gate, columns);
-      finish_row(r, gate);
-    }
+  void finish_gated(float* gate_sums, const float* up_sums) const {
+    float* hidden = target(gate_sums);
+    act.glu_epilogue[kind]({gate_sums, up_sums, bias(weights.gate_bias), bias(weights.up_bias),
+                            at(to.gate), at(to.up), to.gate.stride, to.up.stride, hidden,
+                            stride(hidden, gate_sums), rows, columns});
+    if (hidden == gate_sums) store(gate_sums);
   }
 };
 

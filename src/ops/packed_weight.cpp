@@ -1,5 +1,7 @@
 #include "ops/packed_weight.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -15,6 +17,10 @@ namespace fourfold {
 namespace {
 
 constexpr std::size_t kBlock = kPanel * kPanel;
+constexpr std::size_t kCacheLine = 64, kAhead = 512;  // bytes
+
+// Beyond this many bytes a weight is not in the cache when it is read next.
+constexpr std::size_t kCached = std::size_t{8} << 20;
 
 // Whole numbers, so that the compiler may look at many at once: an exponent of all ones is NaN or
 // infinity.
@@ -27,42 +33,54 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
+bool all_finite(std::span<const Bf16> values) {
+  std::uint32_t bad = 0;
+  for (const Bf16 value : values) bad |= (value.bits & 0x7F80U) == 0x7F80U ? 1U : 0U;
+  return bad == 0;
+}
+
 void copy_row(std::span<const float> from, float* to) {
   std::copy(from.begin(), from.end(), to);
 }
+void copy_row(std::span<const Bf16> from, Bf16* to) { std::copy(from.begin(), from.end(), to); }
 void copy_row(std::span<const Bf16> from, float* to) {
   std::transform(from.begin(), from.end(), to, to_float);
 }
-
-// The 64 x 64 values of a weight from (n, k) on; what lies outside is 0.
-template <class T>
-void read_block(MatrixView<const T> weight, std::size_t n, std::size_t k, float* block) {
-  const std::size_t rows = std::min(kPanel, weight.rows - n);
-  const std::size_t cols = std::min(kPanel, weight.cols - k);
-  if (rows < kPanel || cols < kPanel) std::fill_n(block, kBlock, 0.0F);
-  for (std::size_t r = 0; r < rows; ++r)
-    copy_row(weight.row(n + r).subspan(k, cols), block + r * kPanel);
+void copy_row(std::span<const float> from, Bf16* to) {
+  static_assert(sizeof(Bf16) == sizeof(std::uint16_t));
+  kernels().gemm.narrow_row(from.data(), &to->bits, from.size());
 }
 
-void transpose_block(const float* from, float* to) {
-  kernels().gemm.transpose(from, kPanel, kPanel, kPanel, to, kPanel);
+// The 64 x 64 values of a weight from (n, k) on; what lies outside is 0.
+template <class From, class To>
+void read_block(MatrixView<const From> weight, std::size_t n, std::size_t k, To* block) {
+  const std::size_t rows = std::min(kPanel, weight.rows - n);
+  const std::size_t cols = std::min(kPanel, weight.cols - k);
+  if (rows < kPanel || cols < kPanel) std::fill_n(block, kBlock, To{});
+  for (std::size_t r = 0; r < rows; ++r) {
+    const From* row = weight.data + (n + r) * weight.stride + k;
+    copy_row(std::span<const From>(row, cols), block + r * kPanel);
+    // 64 short pieces far apart: the hardware does not foresee the next ones.
+    const auto* ahead = reinterpret_cast<const char*>(row) + kAhead;
+    for (std::size_t line = 0; line < kPanel * sizeof(From); line += kCacheLine)
+      __builtin_prefetch(ahead + line);
+  }
+}
+
+// Past the cache: the lines need not be read first, and nothing else is pushed out.
+void stream(const float* from, float* to, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += 4) _mm_stream_ps(to + i, _mm_load_ps(from + i));
+}
+
+// Two rows of k as one unit row of a panel.
+void pair_bf16(const Bf16* low, const Bf16* high, float* unit) {
+  std::uint32_t words[kPanel];
+  for (std::size_t i = 0; i < kPanel; ++i)
+    words[i] = low[i].bits | static_cast<std::uint32_t>(high[i].bits) << 16;
+  std::memcpy(unit, words, sizeof(words));
 }
 
 }  // namespace
-
-// Features first .. first + 63 into one panel of `to`, and into 64 rows of every panel of its
-// transpose. Returns whether all values are finite.
-bool pack_features(const Weight& weight, std::size_t first, PackedWeight& to, PackedWeight* back) {
-  alignas(64) float block[kBlock];
-  bool finite = true;
-  for (std::size_t k = 0; k < to.in_; k += kPanel) {
-    std::visit([&](const auto& matrix) { read_block(matrix, first, k, block); }, weight);
-    finite = all_finite({block, kBlock}) && finite;
-    to.set_block(first, k, block);
-    if (back != nullptr) back->set_block_transposed(k, first, block);
-  }
-  return finite;
-}
 
 void pack_panel(ConstMatrix weight, float* panel) {
   kernels().gemm.transpose(weight.data, weight.stride, weight.rows, weight.cols, panel, kPanel);
@@ -96,23 +114,59 @@ float PackedWeight::value(std::size_t n, std::size_t k) const {
   return std::bit_cast<float>(k % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
 }
 
-void PackedWeight::set_block(std::size_t n, std::size_t k, const float* block) {
-  alignas(64) float turned[kBlock];
-  transpose_block(block, turned);
-  set_block_transposed(n, k, turned);
+// units: [rows, 64] words, from unit row k on.
+void PackedWeight::store_rows(std::size_t panel, std::size_t k, const float* units,
+                              std::size_t rows) {
+  float* to = words_.data() + panel * panel_words() + k * kPanel;
+  if (bytes() > kCached)
+    stream(units, to, rows * kPanel);
+  else
+    std::memcpy(to, units, rows * kPanel * sizeof(float));
 }
 
-void PackedWeight::set_block_transposed(std::size_t n, std::size_t k, const float* block) {
+template <class T>
+void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block) {
+  constexpr std::size_t kPerUnit = sizeof(float) / sizeof(T), kUnits = kPanel / kPerUnit;
+  // Pairs of bf16 move as one word.
+  alignas(64) float units[kUnits * kPanel], words[kUnits * kPanel];
+  std::memcpy(words, block, sizeof(words));
+  kernels().gemm.transpose(words, kUnits, kPanel, kUnits, units, kPanel);
   const std::size_t depth = std::min(kPanel, in_ - k);
-  float* panel = words_.data() + n / kPanel * panel_words();
-  if (dtype_ == Dtype::f32) {
-    std::memcpy(panel + k * kPanel, block, depth * kPanel * sizeof(float));
-    return;
+  store_rows(n / kPanel, k / kPerUnit, units, (depth + kPerUnit - 1) / kPerUnit);
+}
+
+template <class T>
+void PackedWeight::set_block_of_transpose(std::size_t n, std::size_t k, const T* block) {
+  const std::size_t depth = std::min(kPanel, in_ - n);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    store_rows(k / kPanel, n, block, depth);
+  } else {
+    alignas(64) float units[kBlock / 2];
+    for (std::size_t row = 0; row < depth; row += 2)  // the block is 0 beyond the last feature
+      pair_bf16(block + row * kPanel, block + (row + 1) * kPanel, units + row / 2 * kPanel);
+    store_rows(k / kPanel, n / 2, units, (depth + 1) / 2);
   }
-  for (std::size_t row = 0; row < depth; row += 2)  // the block is 0 beyond the last k
-    kernels().gemm.pair_rows(
-        block + row * kPanel, block + (row + 1) * kPanel,
-        reinterpret_cast<std::uint32_t*>(panel + (k + row) / 2 * kPanel), kPanel);
+}
+
+template <class T>
+bool PackedWeight::pack_blocks(const Weight& weight, std::size_t first, PackedWeight& to,
+                               PackedWeight* back) {
+  alignas(64) T block[kBlock];
+  bool finite = true;
+  for (std::size_t k = 0; k < to.in_; k += kPanel) {
+    std::visit([&](const auto& matrix) { read_block(matrix, first, k, block); }, weight);
+    finite = all_finite(std::span<const T>(block)) && finite;
+    to.set_block(first, k, block);
+    if (back != nullptr) back->set_block_of_transpose(first, k, block);
+  }
+  _mm_sfence();  // what was streamed is there for all threads
+  return finite;
+}
+
+bool PackedWeight::pack_features(const Weight& weight, std::size_t first, PackedWeight& to,
+                                 PackedWeight* back) {
+  return to.dtype_ == Dtype::f32 ? pack_blocks<float>(weight, first, to, back)
+                                 : pack_blocks<Bf16>(weight, first, to, back);
 }
 
 void PackedWeight::get_block(std::size_t n, std::size_t k, float* block) const {
@@ -125,11 +179,18 @@ void PackedWeight::get_block(std::size_t n, std::size_t k, float* block) const {
 PackedWeight PackedWeight::transposed() const {
   PackedWeight result(in_, out_, dtype_);
   alignas(64) float block[kBlock];
+  alignas(64) Bf16 narrow[kBlock];
   for (std::size_t n = 0; n < out_; n += kPanel)
     for (std::size_t k = 0; k < in_; k += kPanel) {
       get_block(n, k, block);
-      result.set_block_transposed(k, n, block);
+      if (dtype_ == Dtype::f32) {
+        result.set_block_of_transpose(n, k, block);
+      } else {
+        copy_row(std::span<const float>(block), narrow);
+        result.set_block_of_transpose(n, k, narrow);
+      }
     }
+  _mm_sfence();
   result.finite_ = finite_;
   return result;
 }

@@ -37,12 +37,21 @@ class PackedWeight {
   PackedWeight(std::size_t out, std::size_t in, Dtype dtype);
   std::size_t panel_words() const;
   float value(std::size_t n, std::size_t k) const;
-  // 64 x 64 values: features from n on, inputs from k on; block: [n][k], what lies outside is 0.
-  void set_block(std::size_t n, std::size_t k, const float* block);
-  void set_block_transposed(std::size_t n, std::size_t k, const float* block);  // block: [k][n]
-  void get_block(std::size_t n, std::size_t k, float* block) const;             // [n][k]
+  // The same block of 64 x 64 values in panels of the weight and of its transpose: features from n
+  // on, inputs from k on; block: [n][k], what lies outside is 0.
+  template <class T>
+  void set_block(std::size_t n, std::size_t k, const T* block);
+  template <class T>
+  void set_block_of_transpose(std::size_t n, std::size_t k, const T* block);
+  void store_rows(std::size_t panel, std::size_t k, const float* units, std::size_t rows);
+  void get_block(std::size_t n, std::size_t k, float* block) const;
+  template <class T>
+  static bool pack_blocks(const Weight& weight, std::size_t first, PackedWeight& to,
+                          PackedWeight* back);
 
-  friend bool pack_features(const Weight& weight, std::size_t first, PackedWeight& to,
+  // Features first .. first + 63 into one panel of `to`, and into 64 k of every panel of its
+  // transpose. Returns whether all values are finite.
+  static bool pack_features(const Weight& weight, std::size_t first, PackedWeight& to,
                             PackedWeight* back);
 
   AlignedBuffer<float> words_;  // of 32 bits: a float, or two bf16

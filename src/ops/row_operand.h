@@ -39,6 +39,12 @@ class RowBuffer {
   bool empty() const { return data_ == nullptr; }
   // Columns first .. first + n of a row; n is even, or the row ends there.
   void store(std::size_t row, std::size_t first, const float* values, std::size_t n) const;
+  // Where float32 values can be written without store; null where they must be rounded.
+  float* place(std::size_t row, std::size_t first) const {
+    return weight_ == Dtype::f32 ? reinterpret_cast<float*>(data_ + row * row_bytes_) + first
+                                 : nullptr;
+  }
+  std::size_t place_stride() const { return row_bytes_ / sizeof(float); }
   RowBuffer rows_from(std::size_t first, std::size_t count) const;
   RowOperand operand() const;
 

@@ -8,7 +8,9 @@ constexpr ActivationKernels list_activations() {
           {gemm_epilogue<V, F>...},
           {activation_backward<V, F>...},
           {glu<V, F>...},
-          {glu_backward<V, F>...}};
+          {glu_backward<V, F>...},
+          {glu_epilogue<V, F>...},
+          {glu_backward_again<V, F>...}};
 }
 
 // The order of enum Activation.
