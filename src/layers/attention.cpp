@@ -228,12 +228,13 @@ void MultiHeadAttention::forward(ConstMatrix x, std::span<const std::size_t> seq
   const Matrix mixed = save != nullptr ? save->mixed.resize(tokens, heads)
                                        : Matrix(workspace.take(tokens * heads), tokens, heads);
   if (tokens == 0) return;
-  gemm(in_type_of(core, x, workspace), core.query_key_value, core.query_key_value_bias,
-       Activation::identity, projected, workspace);
+  gemm(x, core.query_key_value, core.query_key_value_bias, Activation::identity, projected,
+       workspace);
   turn_queries_and_keys(core, projected, sequence_lengths, Turn::forward, workspace);
   attention_forward(core.queries(projected), core.keys(projected), core.values(projected),
                     sequence_lengths, core.shape, mixed, workspace);
-  if (core.bf16()) round_rows_to_bf16(mixed, mixed, workspace);
+  // The product rounds what it reads; backward wants the rounded values.
+  if (core.bf16() && save != nullptr) round_rows_to_bf16(mixed, mixed, workspace);
   gemm(mixed, core.output, core.output_bias, Activation::identity, y, workspace);
 }
 
