@@ -96,14 +96,14 @@ int bench(Options& options) {
 void add_bench(CLI::App& program, Runner& run) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "bench", "Times FFN layers, or a whole model, against limits measured in the run and peers");
+      "bench", "Times FFN layers or a model against peers and the machine's limits");
   set_examples(*command,
                "  fourfold bench --tokens 1,16-64+16,512 --dtype bf16\n"
                "  fourfold bench --kind moe --d-model 1024 --d-ff 2816 --tokens 1024 --backward\n"
                "  fourfold bench models/all-MiniLM-L6-v2 --batch 32 --seq-len 128 --peers torch\n");
   auto* model = command->add_option("MODEL", options->model,
-                                    "time the whole encoder: folder, .safetensors file, or "
-                                    "org/name in the local cache");
+                                    "time a whole encoder: folder, .safetensors file or "
+                                    "org/name");
   std::vector<CLI::Option*> of_layer{
       command->add_option("--kind", options->kind_name, "dense, gated or moe")
           ->capture_default_str(),
@@ -128,7 +128,6 @@ void add_bench(CLI::App& program, Runner& run) {
                        "share of hidden values that are 0; times with and without skipping")
           ->type_name("P"),
       command->add_flag("--backward", options->backward, "time set_weights + forward + backward")};
-  for (CLI::Option* option : of_layer) model->excludes(option);
   command->add_option("--dtype", options->dtype_text, "f32 or bf16")->capture_default_str();
   command->add_option("--batch", options->batch, "sequences of a MODEL")
       ->needs(model)
@@ -139,7 +138,7 @@ void add_bench(CLI::App& program, Runner& run) {
   command->add_option("--repeat", options->repeat, "rounds")->capture_default_str();
   command
       ->add_option("--peers", options->peers_text,
-                   "onednn, torch, onnxruntime, openvino with commas, or none (default: all here)")
+                   "of onednn,torch,onnxruntime,openvino, or none (default: all here)")
       ->type_name("LIST");
   command->add_option("--peers-dir", options->peers_dir, "where the peers' programs are")
       ->type_name("DIR");
@@ -149,7 +148,14 @@ void add_bench(CLI::App& program, Runner& run) {
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
   add_common(*command, *options, true);
-  command->callback([options, &run] { run = [options] { return bench(*options); }; });
+  command->callback([options, of_layer, &run] {
+    if (!options->model.empty())
+      for (const CLI::Option* option : of_layer)
+        if (option->count() > 0)
+          throw Error(ErrorCode::invalid_argument,
+                      option->get_name() + " is of a layer, and MODEL was given; leave one out");
+    run = [options] { return bench(*options); };
+  });
 }
 
 }  // namespace fourfold::cli
