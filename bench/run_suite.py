@@ -26,8 +26,8 @@ SCHEMA = "fourfold.bench-results/1"
 GATED = "--kind gated --d-model 2048 --d-ff 5632"
 MOE = "--kind moe --experts 8 --top-k 2 --d-model 1024 --d-ff 2816 --tokens 1024 --peers torch"
 # Around the sizes that kernels like: odd ones, powers of two and their neighbours.
-D_FF = (1021, 1023, 1024, 1025, 1031, 2047, 2048, 2049, 3071, 3072, 3073, 4095, 4096, 4097)
-D_MODEL = (509, 511, 512, 513, 767, 768, 769, 1021, 1023, 1024, 1025, 2047, 2048, 2049)
+D_FF = (1021, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097)
+D_MODEL = (509, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049)
 
 
 @dataclass

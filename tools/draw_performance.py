@@ -140,14 +140,14 @@ def errors_table(cases: list[Case]) -> list[str]:
 
 
 def curve(result: dict[str, Any], x_of: Any, dtype: str) -> list[Series]:
-    """Time per work in ns per MFLOP, of Fourfold and oneDNN."""
+    """Microseconds per MFLOP, of Fourfold and oneDNN."""
     found: dict[str, list[tuple[float, float]]] = {}
     for case in cases_of(result):
         if case.ours["dtype"] != dtype:
             continue
         for name in ("fourfold", "onednn"):
             if name in case.rows:
-                time = 1e6 / case.rows[name]["gflops"]
+                time = 1e3 / case.rows[name]["gflops"]
                 found.setdefault(name, []).append((x_of(case), time))
     return [Series(name, sorted(values)) for name, values in found.items()]
 
@@ -161,10 +161,10 @@ def draw_curves(results: dict[str, dict[str, Any]]) -> dict[str, str]:
         ]
         pictures["tokens"] = curve_chart(
             "Time per work, 1 to 70 tokens",
-            "SwiGLU layer, d_model 1024, d_ff 2816: nanoseconds per MFLOP by tokens.",
+            "SwiGLU layer, d_model 1024, d_ff 2816: microseconds per MFLOP by tokens.",
             [panel for panel in panels if panel[1]],
             "tokens",
-            "ns per MFLOP",
+            "µs per MFLOP",
         )
     if "curve_sizes" in results:
         for tokens in (1, 64):
@@ -184,10 +184,10 @@ def draw_curves(results: dict[str, dict[str, Any]]) -> dict[str, str]:
             )
             pictures[f"sizes_{tokens}"] = curve_chart(
                 f"Time per work at odd sizes and beside powers of two, {counted(tokens, 'token')}",
-                "SwiGLU layer, f32: nanoseconds per MFLOP for neighbouring d_ff and d_model.",
+                "SwiGLU layer, f32: microseconds per MFLOP for neighbouring d_ff and d_model.",
                 [("f32", series)],
                 "d_model x d_ff",
-                "ns per MFLOP",
+                "µs per MFLOP",
                 [f"{d} x {f}" for d, f in sizes],
             )
     return pictures

@@ -154,7 +154,7 @@ def curve_chart(
 ) -> str:
     """Panels one below the other, with the same axes of x; labels name the places 0, 1, ... of x.
     The axis of y is logarithmic."""
-    left, right, height, gap = 66.0, 20.0, 210.0, 88.0 if labels else 62.0
+    left, right, height, gap = 66.0, 20.0, 210.0, 100.0 if labels else 62.0
     names = list(dict.fromkeys(one.name for _, series in panels for one in series))
     parts = legend(names, 50)
     top = 84.0
@@ -173,7 +173,7 @@ def curve_chart(
             return at + height * (1 - math.log(y / low) / math.log(high / low))
 
         parts.append(text(left, top - 8, f"{heading}: {y_label}", "text"))
-        steps = [f * 10.0**p for p in range(-6, 7) for f in (1, 1.5, 2, 3, 4, 5, 6, 8)]
+        steps = [f * 10.0**p for p in range(-6, 7) for f in (1, 1.5, 2, 3, 5, 7)]
         for tick in (tick for tick in steps if y_low <= tick <= y_high):
             parts.append(line(left, down(tick), WIDTH - right, down(tick)))
             parts.append(text(left - 8, down(tick) + 4, number(tick), "soft", "end"))
@@ -188,11 +188,12 @@ def curve_chart(
         for one in series:
             color = names.index(one.name)
             points = " ".join(f"{number(across(x))},{number(down(y))}" for x, y in one.values)
-            parts.append(f'<polyline points="{points}" class="s{color}"/>')
+            if not labels:  # places with names have nothing between them
+                parts.append(f'<polyline points="{points}" class="s{color}"/>')
             parts += [mark(across(x), down(y), color, 3) for x, y in one.values]
         top += height + gap
-    parts.append(text(WIDTH / 2, top - 22, x_label, "soft", "middle"))
-    return picture(title, description, top - 8, parts)
+    parts.append(text(WIDTH / 2, top - 14, x_label, "soft", "middle"))
+    return picture(title, description, top, parts)
 
 
 def bar_chart(title: str, description: str, bars: Sequence[Bar], end: float, unit: str) -> str:
