@@ -61,7 +61,7 @@ TEST_CASE("the table in use is the one of that name") {
 TEST_CASE("scalar is always there, unknown names never") {
   REQUIRE(find_kernels("scalar") != nullptr);
   CHECK(std::string(find_kernels("scalar")->name) == "scalar");
-  for (const char* name : {"", "SCALAR", "avx", "avx2 ", "avx512_bf16", "neon"}) {
+  for (const char* name : {"", "SCALAR", "avx", "avx2 ", "avx512_vnni", "neon"}) {
     CAPTURE(name);
     CHECK(find_kernels(name) == nullptr);
   }
@@ -73,7 +73,18 @@ TEST_CASE("every table is complete") {
     const KernelTable* table = find_kernels(name);
     REQUIRE(table != nullptr);
     CHECK(table->name == name);
-    CHECK((table->gemm.panel_f32 != nullptr));
+    const GemmKernels& gemm = table->gemm;
+    CHECK((gemm.panel_f32 != nullptr));
+    CHECK((gemm.listed_f32 != nullptr));
+    CHECK((gemm.panel_bf16 != nullptr));
+    CHECK((gemm.listed_bf16 != nullptr));
+    CHECK((gemm.transpose != nullptr));
+    CHECK((gemm.round_row != nullptr));
+    CHECK((gemm.narrow_row != nullptr));
+    CHECK((gemm.pair_rows != nullptr));
+    CHECK((gemm.peak_probe_f32 != nullptr));
+    CHECK((gemm.peak_probe_bf16 != nullptr));
+    CHECK((gemm.read_probe != nullptr));
     for (std::size_t i = 0; i < kActivations; ++i) {
       CHECK((table->activations.epilogue[i] != nullptr));
       CHECK((table->activations.forward[i] != nullptr));
@@ -86,14 +97,27 @@ TEST_CASE("every table is complete") {
     CHECK((table->attention.pack_keys != nullptr));
     CHECK((table->attention.divide_row != nullptr));
     CHECK((table->rows.add != nullptr));
-    CHECK((table->gemm.peak_probe_f32 != nullptr));
-    CHECK((table->gemm.read_probe != nullptr));
+    CHECK((table->rows.weighted_rows != nullptr));
   }
+}
+
+TEST_CASE("dot products of bf16 come with rows in bf16, and change nothing else of AVX-512") {
+  for (const std::string& name : isa_report().detected)
+    CHECK(find_kernels(name)->gemm.reads_bf16_rows == (name == "avx512_bf16"));
+  const KernelTable *dots = find_kernels("avx512_bf16"), *plain = find_kernels("avx512");
+  if (dots == nullptr || plain == nullptr) return;
+  CHECK((dots->gemm.panel_f32 == plain->gemm.panel_f32));
+  CHECK((dots->gemm.listed_f32 == plain->gemm.listed_f32));
+  CHECK((dots->gemm.panel_bf16 != plain->gemm.panel_bf16));
+  CHECK((dots->gemm.listed_bf16 != plain->gemm.listed_bf16));
+  CHECK((dots->gemm.peak_probe_bf16 != plain->gemm.peak_probe_bf16));
+  CHECK((dots->activations.forward[0] == plain->activations.forward[0]));
+  CHECK((dots->rows.layer_norm == plain->rows.layer_norm));
 }
 
 TEST_CASE("the report lists what is compiled, what the CPU has, and what was chosen") {
   const IsaReport report = isa_report();
-  CHECK(report.compiled == std::vector<std::string>{"avx512", "avx2", "scalar"});
+  CHECK(report.compiled == std::vector<std::string>{"avx512_bf16", "avx512", "avx2", "scalar"});
   REQUIRE_FALSE(report.detected.empty());
   CHECK(report.detected.back() == "scalar");
   for (const std::string& name : report.detected)
@@ -120,8 +144,8 @@ TEST_CASE("an unknown instruction set is unsupported, each time, and the message
 }
 
 TEST_CASE("a known instruction set without kernels in this build is unsupported") {
-  const std::string text = output_with_isa("avx512_bf16");
-  CHECK(holds(text, "[attempt 1 unsupported] FOURFOLD_ISA=avx512_bf16: this build has no kernels"));
+  const std::string text = output_with_isa("avx512_vnni");
+  CHECK(holds(text, "[attempt 1 unsupported] FOURFOLD_ISA=avx512_vnni: this build has no kernels"));
 }
 
 }  // namespace

@@ -14,13 +14,15 @@ namespace {
 TEST_CASE("the peak probe reports work in proportion to its rounds, and its sums stay finite") {
   for (const std::string& name : isa_report().detected) {
     CAPTURE(name);
-    const auto probe = find_kernels(name)->gemm.peak_probe_f32;
-    float sink = NAN;
-    const double work = probe(1000, &sink);
-    CHECK(work > 1000);
-    CHECK(std::isfinite(sink));
-    CHECK(probe(3000, &sink) == 3 * work);
-    CHECK(std::isfinite(sink));
+    const GemmKernels& gemm = find_kernels(name)->gemm;
+    for (const PeakProbe probe : {gemm.peak_probe_f32, gemm.peak_probe_bf16}) {
+      float sink = NAN;
+      const double work = probe(1000, &sink);
+      CHECK(work > 1000);
+      CHECK(std::isfinite(sink));
+      CHECK(probe(3000, &sink) == 3 * work);
+      CHECK(std::isfinite(sink));
+    }
   }
 }
 

@@ -1,10 +1,11 @@
-// Products with bf16 weights, sums added to y, and rows whose zeros are skipped.
+// Products with bf16 weights, and sums added to y.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "dot_bf16.h"
 #include "ops/gemm.h"
 #include "reference.h"
 #include "sample_values.h"
@@ -27,97 +28,90 @@ std::vector<float> rounded(std::vector<float> values) {
 }
 
 struct Product {
-  std::vector<float> x = rounded(real_values(kTokens * kIn, 11));
+  std::vector<float> x = real_values(kTokens * kIn, 11);  // rounded by the product
   std::vector<float> w = real_values(kOut * kIn, 13), bias = real_values(kOut, 17);
   std::vector<Bf16> w_bf16 = narrowed(w);
   ConstMatrix x_view() const { return {x.data(), kTokens, kIn}; }
   PackedWeight packed() const { return PackedWeight(ConstBf16Matrix(w_bf16.data(), kOut, kIn)); }
+  std::vector<float> run(Workspace& workspace) const {
+    std::vector<float> y(kTokens * kOut);
+    gemm(x_view(), packed(), bias, Activation::identity, {y.data(), kTokens, kOut}, workspace);
+    return y;
+  }
 };
 
-TEST_CASE("a product with bf16 weights is the one with the widened weights, and close to float64") {
+TEST_CASE("x is rounded to bf16, then summed as the instruction set sums pairs of bf16") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   const Product product;
-  const std::vector<float> wide = rounded(product.w);
-  std::vector<float> y(kTokens * kOut), same(kTokens * kOut);
-  gemm(product.x_view(), product.packed(), product.bias, Activation::identity,
-       {y.data(), kTokens, kOut}, workspace);
-  gemm(product.x_view(), PackedWeight(ConstMatrix(wide.data(), kOut, kIn)), product.bias,
-       Activation::identity, {same.data(), kTokens, kOut}, workspace);
-  CHECK(same_bits(y, same));
+  const std::vector<float> x = rounded(product.x), wide = rounded(product.w);
+  const std::vector<float> y = product.run(workspace);
+  std::vector<float> expected(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float* row = &x[i / kOut * kIn];
+    const float* weight = &wide[i % kOut * kIn];
+    expected[i] = bf16_sum(
+        bf16_steps(runtime.isa()), 0, kIn, [&](std::size_t k) { return row[k]; },
+        [&](std::size_t k) { return weight[k]; });
+    expected[i] += product.bias[i % kOut];
+  }
+  CHECK(same_bits(y, expected));
+}
+
+TEST_CASE("close to float64") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  const Product product;
   using reference::widened;
-  const auto expected = reference::linear(widened(product.x), widened(wide), widened(product.bias),
-                                          kTokens, kOut, kIn);
-  const auto size = reference::linear_magnitude(widened(product.x), widened(wide),
-                                                widened(product.bias), kTokens, kOut, kIn);
+  const auto x = widened(rounded(product.x)), w = widened(rounded(product.w));
+  const auto bias = widened(product.bias);
+  const auto expected = reference::linear(x, w, bias, kTokens, kOut, kIn);
+  const auto size = reference::linear_magnitude(x, w, bias, kTokens, kOut, kIn);
+  const std::vector<float> y = product.run(workspace);
   for (std::size_t i = 0; i < y.size(); ++i)
     CHECK(std::fabs(y[i] - expected[i]) <= kIn * kEps * size[i]);
 }
 
-TEST_CASE("bf16 weights are half as large") {
+TEST_CASE("bf16 weights are half as large, an odd depth rounded up to pairs") {
   const Product product;
-  CHECK(product.packed().bytes() == 3 * 64 * kIn * 2);
+  CHECK(product.packed().bytes() == 3 * 64 * (kIn + 1) * 2);
 }
 
 TEST_CASE("gemm_add adds the product to what y holds") {
   Runtime runtime({.count = 2});
   Workspace workspace(runtime);
   const std::vector<float> x = whole_values(5 * 7, 3, -9, 9), w = whole_values(67 * 7, 5, -9, 9);
-  std::vector<float> y = whole_values(5 * 67, 7, -99, 99), product(5 * 67);
-  const std::vector<float> before = y;
-  const PackedWeight weight(ConstMatrix(w.data(), 67, 7));
-  gemm({x.data(), 5, 7}, weight, {}, Activation::identity, {product.data(), 5, 67}, workspace);
-  gemm_add({x.data(), 5, 7}, weight, {y.data(), 5, 67}, workspace);
-  for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == before[i] + product[i]);
-}
-
-TEST_CASE("skipping zeros changes no bit, whatever share of them there is") {
-  const Product product;
-  const std::vector<float> wide = rounded(product.w);
-  for (const unsigned threads : {1U, 2U, 7U}) {
-    Runtime runtime({.count = threads});
-    Workspace workspace(runtime);
-    for (const int zeros_of_ten : {0, 5, 9, 10}) {
-      CAPTURE(zeros_of_ten);
-      std::vector<float> x = product.x;
-      SampleValues source(23);
-      for (float& value : x)
-        if (source.whole(0, 9) < zeros_of_ten) value = source.whole(0, 1) == 0 ? 0.0F : -0.0F;
-      const ConstMatrix rows(x.data(), kTokens, kIn);
-      for (const PackedWeight& weight :
-           {product.packed(), PackedWeight(ConstMatrix(product.w.data(), kOut, kIn))}) {
-        std::vector<float> dense(kTokens * kOut, 1), sparse(kTokens * kOut, 2);
-        gemm(rows, weight, product.bias, Activation::identity, {dense.data(), kTokens, kOut},
-             workspace);
-        gemm_skip_zeros(rows, weight, product.bias, {sparse.data(), kTokens, kOut}, workspace);
-        CHECK(same_bits(dense, sparse));
-      }
-    }
+  const std::vector<float> before = whole_values(5 * 67, 7, -99, 99);
+  const std::vector<Bf16> narrow = narrowed(w);
+  for (const PackedWeight& weight : {PackedWeight(ConstMatrix(w.data(), 67, 7)),
+                                     PackedWeight(ConstBf16Matrix(narrow.data(), 67, 7))}) {
+    std::vector<float> y = before, product(5 * 67);
+    gemm({x.data(), 5, 7}, weight, {}, Activation::identity, {product.data(), 5, 67}, workspace);
+    gemm_add({x.data(), 5, 7}, weight, {y.data(), 5, 67}, workspace);
+    for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == before[i] + product[i]);
   }
 }
 
-TEST_CASE("a sum that underflows to -0 has the same sign either way") {
-  Runtime runtime({.count = 1});
+TEST_CASE("NaN and infinities of x and of the weights reach the sums, other rows do not see them") {
+  Runtime runtime({.count = 2});
   Workspace workspace(runtime);
-  const std::vector<float> x{1e-30F, 0, 0, 1e-30F}, w{-1e-30F, 1, -1, -1e-30F};
-  for (const std::vector<float>& bias : {std::vector<float>(), {0.0F}, {-0.0F}}) {
-    std::vector<float> dense(1, 7), sparse(1, 7);
-    const PackedWeight weight(ConstMatrix(w.data(), 1, 4));
-    gemm({x.data(), 1, 4}, weight, bias, Activation::identity, {dense.data(), 1, 1}, workspace);
-    gemm_skip_zeros({x.data(), 1, 4}, weight, bias, {sparse.data(), 1, 1}, workspace);
-    CHECK(same_bits(dense, sparse));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> x = real_values(3 * 5, 29), w = real_values(67 * 5, 31);
+  x[0] = nan;
+  x[2 * 5 + 4] = inf;
+  w[2 * 5 + 1] = -inf;
+  const std::vector<Bf16> narrow = narrowed(w);
+  std::vector<float> y(3 * 67);
+  gemm({x.data(), 3, 5}, PackedWeight(ConstBf16Matrix(narrow.data(), 67, 5)), {},
+       Activation::identity, {y.data(), 3, 67}, workspace);
+  for (std::size_t n = 0; n < 67; ++n) {
+    CAPTURE(n);
+    CHECK(std::isnan(y[n]));
+    CHECK(std::isfinite(y[67 + n]) == (n != 2));
+    CHECK_FALSE(std::isfinite(y[2 * 67 + n]));
+    if (n != 2) CHECK(y[2 * 67 + n] == std::copysign(inf, w[n * 5 + 4]));
   }
-}
-
-TEST_CASE("a NaN in a row is not a zero") {
-  Runtime runtime({.count = 1});
-  Workspace workspace(runtime);
-  const std::vector<float> w = real_values(3 * 5, 29);
-  std::vector<float> x(5), y(3);
-  x[2] = std::numeric_limits<float>::quiet_NaN();
-  gemm_skip_zeros({x.data(), 1, 5}, PackedWeight(ConstMatrix(w.data(), 3, 5)), {}, {y.data(), 1, 3},
-                  workspace);
-  for (const float value : y) CHECK(std::isnan(value));
 }
 
 }  // namespace
