@@ -2,11 +2,12 @@
 // bit against plain loops. Relu keeps the loops free of any activation of ours.
 #include <doctest/doctest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "dot_bf16.h"
 #include "layers/layer_samples.h"
 
 namespace fourfold {
@@ -15,41 +16,50 @@ namespace {
 using Values = std::vector<float>;
 constexpr std::size_t kModel = 29, kFf = 71;
 
-// float32 as each instruction set adds a product: in one rounding, or in two. Products of bf16
-// values are exact, so there both are the same.
+// Sums as each instruction set makes them: float32 products are added in one rounding, or in two;
+// bf16 as dot_bf16.h has it.
 struct Loops {
-  bool fused, bf16;
+  Bf16Steps steps;
+  bool bf16;
 
-  explicit Loops(const Runtime& runtime, Dtype dtype)
-      : fused(runtime.isa() != "scalar"), bf16(dtype == Dtype::bf16) {}
+  Loops(const Runtime& runtime, Dtype dtype)
+      : steps(bf16_steps(runtime.isa())), bf16(dtype == Dtype::bf16) {}
 
-  float step(float sum, float a, float b) const {
-    if (fused) return std::fma(a, b, sum);
-    const float product = a * b;
-    return sum + product;
+  template <class A, class B>
+  float sum(float start, std::size_t count, const A& a, const B& b) const {
+    const bool alone = !bf16 && steps == Bf16Steps::pairs;  // float32 does not go in pairs
+    return bf16_sum(alone ? Bf16Steps::fused : steps, start, count, a, b);
   }
   Values in_type(Values values) const {
     if (bf16)
       for (float& value : values) value = round_to_bf16(value);
     return values;
   }
-  // [m, n] = x: [m, k] times w: [n, k] transposed, k ascending.
+  // y: [m, n] += x: [m, k] times w: [n, k] transposed, k ascending.
+  void add_product(const Values& x, const Values& w, std::size_t n, std::size_t k,
+                   Values& y) const {
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const float *row = &x[i / n * k], *weights = &w[i % n * k];
+      y[i] = sum(
+          y[i], k, [&](std::size_t l) { return row[l]; },
+          [&](std::size_t l) { return weights[l]; });
+    }
+  }
   Values product(const Values& x, const Values& w, std::size_t n, std::size_t k) const {
     Values y(x.size() / k * n);
-    for (std::size_t i = 0; i < y.size(); ++i)
-      for (std::size_t l = 0; l < k; ++l) y[i] = step(y[i], x[i / n * k + l], w[i % n * k + l]);
+    add_product(x, w, n, k, y);
     return y;
   }
   // [out, in] = dy: [tokens, out] transposed times x: [tokens, in], in pieces of 2048 tokens.
   Values weight_gradient(const Values& dy, const Values& x, std::size_t out, std::size_t in) const {
     Values total(out * in);
-    for (std::size_t first = 0; first < x.size() / in; first += 2048)
-      for (std::size_t i = 0; i < total.size(); ++i) {
-        float sum = 0;
-        for (std::size_t t = first; t < std::min(first + 2048, x.size() / in); ++t)
-          sum = step(sum, dy[t * out + i / in], x[t * in + i % in]);
-        total[i] += sum;
-      }
+    const std::size_t tokens = x.size() / in;
+    for (std::size_t first = 0; first < tokens; first += 2048)
+      for (std::size_t i = 0; i < total.size(); ++i)
+        total[i] += sum(
+            0, std::min<std::size_t>(2048, tokens - first),
+            [&](std::size_t t) { return dy[(first + t) * out + i / in]; },
+            [&](std::size_t t) { return x[(first + t) * in + i % in]; });
     return total;
   }
 };
@@ -207,7 +217,7 @@ TEST_CASE("backward: dy, hidden and inner gradients rounded for products, biases
         CHECK(equal(gate_bias, column_sums(dgate, f)));
         dgate = loops.in_type(dgate);
         CHECK(equal(gate, loops.weight_gradient(dgate, x_in, f, d)));
-        add_bias(expected, loops.product(dgate, transposed(w.gate, f, d), d, f));
+        loops.add_product(dgate, transposed(w.gate, f, d), d, f, expected);
       }
       CHECK(equal(dx, expected));
     });
