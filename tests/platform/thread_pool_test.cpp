@@ -1,5 +1,5 @@
-// ThreadPool: every task once, the same split each time, sleep when idle, and a new life after
-// fork().
+// ThreadPool: every task once, the same split each time, barriers, sleep when idle, and a new life
+// after fork().
 #include "platform/thread_pool.h"
 
 #include <doctest/doctest.h>
@@ -192,6 +192,96 @@ TEST_CASE("busy and waiting times are counted for each thread and can be reset")
   }
 }
 
+// Rounds in which each thread reads what the others wrote in the round before; returns how often a
+// value was not there.
+std::size_t missed_writes(ThreadPool& pool, std::size_t rounds) {
+  std::vector<std::size_t> values(pool.threads());
+  std::atomic<std::size_t> missed{0};
+  pool.region([&](const Region& region) {
+    for (std::size_t round = 1; round <= rounds; ++round) {
+      values[region.thread] = round * 31 + region.thread;
+      region.barrier();
+      for (std::size_t t = 0; t < region.threads; ++t)
+        if (values[t] != round * 31 + t) missed.fetch_add(1);
+      region.barrier();  // nobody writes while another one reads
+    }
+  });
+  return missed.load();
+}
+
+TEST_CASE("a region tells each thread its place and its share") {
+  for (const unsigned threads : kThreadCounts) {
+    CAPTURE(threads);
+    ThreadPool pool(threads, {});
+    for (const std::size_t count : {0U, 1U, 5U, 997U}) {
+      std::vector<int> seen(count);
+      std::vector<unsigned> places(threads, 99);
+      pool.region([&](const Region& region) {
+        places[region.thread] = region.thread;
+        if (region.threads != threads || &region.pool != &pool) places[region.thread] = 98;
+        const Share share = region.share(count);
+        for (std::size_t i = share.first; i < share.last; ++i) ++seen[i];
+      });
+      CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(count));
+      for (unsigned thread = 0; thread < threads; ++thread) CHECK(places[thread] == thread);
+    }
+  }
+}
+
+TEST_CASE("what is written before a barrier is read after it, thousands of times in one region") {
+  for (const unsigned threads : kThreadCounts) {
+    CAPTURE(threads);
+    ThreadPool pool(threads, {});
+    CHECK(missed_writes(pool, 3000) == 0);
+    for (int region = 0; region < 100; ++region) CHECK(missed_writes(pool, 3) == 0);
+  }
+}
+
+TEST_CASE("barriers with more threads than CPUs, and with threads that come late") {
+  ThreadPool pool(4 * std::max(1U, std::thread::hardware_concurrency()) + 1, {});
+  CHECK(missed_writes(pool, 200) == 0);
+  std::atomic<unsigned> before{0}, early{0};
+  pool.region([&](const Region& region) {
+    for (unsigned round = 0; round < 3; ++round) {
+      if (region.thread == round) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      before.fetch_add(1);
+      region.barrier();
+      if (before.load() < (round + 1) * region.threads) early.fetch_add(1);
+    }
+  });
+  CHECK(early.load() == 0);
+}
+
+TEST_CASE("two callers with barriers each get a region of their own") {
+  ThreadPool pool(3, {});
+  std::atomic<std::size_t> missed{0};
+  const auto caller = [&] {
+    for (int region = 0; region < 200; ++region) missed.fetch_add(missed_writes(pool, 5));
+  };
+  std::thread other(caller);
+  caller();
+  other.join();
+  CHECK(missed.load() == 0);
+}
+
+TEST_CASE("waiting at a barrier is no computing") {
+  ThreadPool pool(3, {});
+  pool.region([&](const Region& region) {
+    if (region.thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(80));
+    region.barrier();
+  });
+  const auto times = pool.times();
+  REQUIRE(times.size() == 3);
+  CHECK(times[1].busy_s >= 0.075);
+  for (const unsigned thread : {0U, 2U}) {
+    CAPTURE(thread);
+    CHECK(times[thread].busy_s >= 0);
+    CHECK(times[thread].busy_s < 0.040);
+    CHECK(times[thread].wait_s > 0.040);
+    CHECK(times[thread].busy_s + times[thread].wait_s >= 0.075);
+  }
+}
+
 TEST_CASE("after fork() the child computes with workers of its own, fifty times" *
           doctest::skip(!kForks)) {
   ThreadPool pool(3, {});
@@ -200,7 +290,7 @@ TEST_CASE("after fork() the child computes with workers of its own, fifty times"
     CAPTURE(round);
     const int code = exit_code_of_child([&] {
       for (int call = 0; call < 3; ++call)
-        if (checksum(pool, 503) != expected_checksum(503)) return 1;
+        if (checksum(pool, 503) != expected_checksum(503) || missed_writes(pool, 5) > 0) return 1;
       return 0;
     });
     REQUIRE(code == 0);
