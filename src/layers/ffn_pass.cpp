@@ -52,7 +52,8 @@ void finish_tile(const FfnCore& core, const ContractRows& to, float* sums, std::
 
 PassScratch::PassScratch(const FfnCore& core, std::size_t rows, Workspace& workspace)
     : tiles(rows, 2, workspace) {
-  if (skips_zeros(core)) lists = NonZeroLists(core.d_ff(), workspace);
+  // Another expert may skip where this one does not.
+  if (core.skip_zeros) lists = NonZeroLists(core.d_ff(), workspace);
 }
 
 void expand_rows(const Region& region, const FfnCore& core, const ExpandRows& rows,

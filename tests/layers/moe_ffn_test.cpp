@@ -1,6 +1,7 @@
 // MoeFfn: values, bits, edge cases of routing, shared experts, scaling.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -178,6 +179,31 @@ TEST_CASE("NaN in one token: its row is NaN, other tokens keep their bits") {
       CHECK(std::isnan(after[i]));
     else
       CHECK(same_bits(after[i], before[i]));
+  }
+}
+
+TEST_CASE("zeros are skipped in the experts where that is allowed, and no bit changes") {
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  SampleMixture sample(kExperts, kModel, kFf, 1500);
+  sample.experts[0].down[kFf] = NAN;  // output 1 of expert 0, which then skips nothing
+  const SampleExpert shared(kModel, kFf + 11, 1600);
+  const auto x = real_values(kTokens * kModel, 25);
+  for (const Activation shared_kind : {Activation::silu, Activation::relu2}) {
+    MoeWeights weights = sample.weights();
+    weights.shared = SharedExpert{shared.gated(), shared_kind, {}};
+    MoeFfn layer(weights, Activation::relu, top(2));
+    MoeSaved saved;
+    const auto whole = run(layer, x, workspace, &saved);
+    layer.set_skip_zeros(true);
+    const auto skipped = run(layer, x, workspace);
+    std::ptrdiff_t bad_rows = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      CHECK(same_value(whole[i], skipped[i]));
+      bad_rows += std::isnan(skipped[i]) ? 1 : 0;
+    }
+    const auto& chosen = saved.routing.experts;
+    CHECK(bad_rows == std::count(chosen.begin(), chosen.end(), 0U));
   }
 }
 
