@@ -139,6 +139,24 @@ TEST_CASE("an observer changes no bit and sees what the unfused computation give
   }
 }
 
+TEST_CASE("a sum that underflows to -0 has the same sign with zeros skipped") {
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  const std::vector<float> up{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+  std::vector<float> x{1e-30F, 0, 0, 1e-30F}, down(16), whole(4), skipped(4);
+  const std::vector<float> row{-1e-30F, 1, -1, -1e-30F};
+  for (std::size_t r = 0; r < 4; ++r) std::copy(row.begin(), row.end(), &down[r * 4]);
+  for (const std::vector<float>& bias :
+       {std::vector<float>(), std::vector<float>(4, 0.0F), std::vector<float>(4, -0.0F)}) {
+    DenseFfn layer({ConstMatrix(up.data(), 4, 4), ConstMatrix(down.data(), 4, 4), {}, bias},
+                   Activation::relu);
+    layer.forward({x.data(), 1, 4}, {whole.data(), 1, 4}, workspace);
+    layer.set_skip_zeros(true);
+    layer.forward({x.data(), 1, 4}, {skipped.data(), 1, 4}, workspace);
+    CHECK(same_bits(whole, skipped));
+  }
+}
+
 TEST_CASE("wrong shapes are errors that name layer, matrix, found and expected") {
   Runtime runtime({.count = 1});
   Workspace workspace(runtime);
