@@ -11,10 +11,12 @@ from pathlib import Path
 from suite_report import SuiteReport
 
 # What an instruction set needs of the CPU, in the words of /proc/cpuinfo.
+AVX512_FLAGS = {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"}
 CPU_FLAGS = {
     "scalar": set[str](),
     "avx2": {"avx2", "fma", "f16c"},
-    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
+    "avx512": AVX512_FLAGS,
+    "avx512_bf16": {*AVX512_FLAGS, "avx512_bf16"},
 }
 WHOLE_OUTPUT = "100000000"
 

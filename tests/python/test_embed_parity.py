@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/minilm_embeddings.npz"
-ISAS = ["scalar", "avx2", "avx512"]
+ISAS = ["scalar", "avx2", "avx512", "avx512_bf16"]
 MAX_LENGTH = 512
 # Vectors have length 1. Float32 sums in another order moved an element by 4e-7 at most.
 TOLERANCE = 2e-5

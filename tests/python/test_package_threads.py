@@ -62,7 +62,8 @@ def test_info_says_what_runs() -> None:
     info = ff.info()
     assert info["threads"] == 2 and info["threads_reason"]
     forced = os.environ.get("FOURFOLD_ISA")
-    assert info["isa"] == forced if forced else info["isa"] in ("scalar", "avx2", "avx512")
+    known = ("scalar", "avx2", "avx512", "avx512_bf16")
+    assert info["isa"] == forced if forced else info["isa"] in known
     assert info["version"].count(".") == 2
 
 
