@@ -167,8 +167,9 @@ class DenseFfn {
 
   void set_weights(const DenseWeights& weights, Workspace& workspace);
   void pack_backward();  // adds the backward panels when they are not there
-  // Skips neurons whose hidden value is 0, token by token, in the product with down: relu, relu2
-  // and relu6 with finite weights, else it has no effect. No bit changes.
+  // Whether calls of few tokens leave out neurons whose hidden values are all 0 in the product with
+  // down, where enough of them are: relu, relu2 and relu6 with finite weights, else it has no
+  // effect. On at first. No bit changes.
   void set_skip_zeros(bool on);
   // Copies the values that the layer computes with; views have the shapes of the weights.
   void copy_weights(Matrix up, Matrix down) const;
@@ -209,6 +210,11 @@ class GatedFfn {
   void set_weights(const GatedWeights& weights, Workspace& workspace);
   void pack_backward();
   void set_skip_zeros(bool on);
+  // Keeps a second copy of up, neuron by neuron (d_ff * d_model values), so that calls of up to 8
+  // tokens compute up only where act(gate) is not 0, and set_weights keeps it up to date. Off at
+  // first; works while zeros are skipped. No bit changes. Throws Error{unsupported} unless the
+  // activation is relu, relu2 or relu6; std::bad_alloc.
+  void keep_neuron_rows(bool on);
   void copy_weights(Matrix gate, Matrix up, Matrix down) const;
 
   std::size_t d_model() const;
@@ -252,6 +258,9 @@ class MoeFfn {
   void set_weights(const MoeWeights& weights, Workspace& workspace);
   void pack_backward();
   void set_skip_zeros(bool on);
+  // As GatedFfn's, in all experts; in the shared one where its activation allows it. Throws
+  // Error{unsupported} for dense experts, too.
+  void keep_neuron_rows(bool on);
 
   std::size_t d_model() const;
   std::size_t d_ff() const;  // of one expert

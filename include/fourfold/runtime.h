@@ -62,6 +62,9 @@ class Workspace {
 
   // Uninitialised, 64-byte aligned, `count` floats. Released in reverse order by ScratchScope.
   float* take(std::size_t count);
+  // What a layer leaves here for its next call; null at first. key: an address of the layer's own.
+  // The reference is good until the next call with a new key.
+  std::shared_ptr<void>& kept(const void* key);
 
   StageClock* clock = nullptr;  // when set, layers add the time of each stage here
 

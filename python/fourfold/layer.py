@@ -57,7 +57,7 @@ class Layer(Generic[SavedT]):
         self._shapes = shapes
         self._d_model = d_model
         self._d_ff = d_ff
-        self._skip_zeros = False
+        self._skip_zeros = True
         self._version = 0
 
     def __call__(self, x: Array, out: Array | None = None) -> Array:
@@ -193,9 +193,10 @@ class Layer(Generic[SavedT]):
 
     @property
     def skip_zeros(self) -> bool:
-        """Whether neurons whose hidden value is 0 are skipped in the product with down.
+        """Whether calls of few tokens skip neurons that are 0 in the product with down.
 
-        Has an effect with relu, relu2 and relu6; changes no bit of the result.
+        On at first. Has an effect with relu, relu2 and relu6, where enough of them are 0; changes
+        no bit of the result.
         """
         return self._skip_zeros
 

@@ -26,6 +26,7 @@ const KernelTable kAvx512Bf16Kernels = [] {
   table.name = "avx512_bf16";
   table.gemm.panel_bf16 = kAvx512Bf16Products.panel;
   table.gemm.listed_bf16 = kAvx512Bf16Products.listed;
+  table.gemm.features_bf16 = kAvx512Bf16Products.features;
   table.gemm.peak_probe_bf16 = kAvx512Bf16Products.peak_probe;
   table.gemm.reads_bf16_rows = true;
   return table;

@@ -21,12 +21,24 @@ using GemmPanel = void (*)(const float* a, std::size_t lda, const float* panel, 
 using GemmPanelBf16 = void (*)(const void* a, std::size_t lda, const std::uint16_t* panel,
                                const void* next, float* c, std::size_t rows, std::size_t k,
                                bool add);
-// c: [64] = the sum of a[i] * panel[i, 0..64) over the i of index[0..count), in that order. With
-// bf16 the indices are those of unit rows.
-using ListedRow = void (*)(const float* a, const std::uint32_t* index, std::size_t count,
-                           const float* panel, float* c);
-using ListedRowBf16 = void (*)(const void* a, const std::uint32_t* index, std::size_t count,
-                               const std::uint16_t* panel, float* c);
+// c: [rows, 64] = the sum of a[r, u] * panel[u, 0..64) over the unit rows u of index[0..count), in
+// that order. index has kListAhead more entries, which are only fetched into the cache.
+constexpr std::size_t kListAhead = 64;
+using ListedPanel = void (*)(const float* a, std::size_t lda, const std::uint32_t* index,
+                             std::size_t count, const float* panel, float* c, std::size_t rows);
+using ListedPanelBf16 = void (*)(const void* a, std::size_t lda, const std::uint32_t* index,
+                                 std::size_t count, const std::uint16_t* panel, float* c,
+                                 std::size_t rows);
+// c: [rows, 16] = a: [rows, k] * the transpose of 16 features. A feature is a row of words like
+// those of a unit row, along k, with zeros up to a multiple of 16 words. next: the 16 features that
+// will be read after these.
+constexpr std::size_t kFeatures = 16, kFeaturesAhead = 64;  // words
+using FeatureProduct = void (*)(const float* a, std::size_t lda, const float* const* features,
+                                const float* const* next, std::size_t k, float* c,
+                                std::size_t rows);
+using FeatureProductBf16 = void (*)(const void* a, std::size_t lda, const float* const* features,
+                                    const float* const* next, std::size_t k, float* c,
+                                    std::size_t rows);
 // to: [cols, rows] = from^T; from: [rows, cols]. Words of 32 bits.
 using Transpose = void (*)(const float* from, std::size_t from_stride, std::size_t rows,
                            std::size_t cols, float* to, std::size_t to_stride);
@@ -35,6 +47,9 @@ using RoundRow = void (*)(const float* x, float* y, std::size_t n);
 using NarrowRow = void (*)(const float* x, std::uint16_t* y, std::size_t n);
 // One unit row of bf16 from two rows of k: y[i] = narrow(low[i]) | narrow(high[i]) << 16.
 using PairRows = void (*)(const float* low, const float* high, std::uint32_t* y, std::size_t n);
+// Bit i of the result: x[r, i] is neither 0 nor -0 in some row r; x: [rows, n], n <= 64.
+using NonZeroColumns = std::uint64_t (*)(const float* x, std::size_t stride, std::size_t rows,
+                                         std::size_t n);
 // Independent multiply-adds in registers; returns how many floating-point operations were done.
 using PeakProbe = double (*)(std::size_t rounds, float* sink);
 // Reads n floats (a multiple of 256) and returns something that depends on all of them.
@@ -43,15 +58,18 @@ using ReadProbe = float (*)(const float* x, std::size_t n);
 // What an instruction set with dot products of bf16 does better than the one it extends.
 struct Bf16Products {
   GemmPanelBf16 panel;
-  ListedRowBf16 listed;
+  ListedPanelBf16 listed;
+  FeatureProductBf16 features;
   PeakProbe peak_probe;
 };
 
 struct GemmKernels {
   GemmPanel panel_f32;
-  ListedRow listed_f32;
+  ListedPanel listed_f32;
+  FeatureProduct features_f32;
   GemmPanelBf16 panel_bf16;
-  ListedRowBf16 listed_bf16;
+  ListedPanelBf16 listed_bf16;
+  FeatureProductBf16 features_bf16;
   bool reads_bf16_rows;
   PeakProbe peak_probe_f32, peak_probe_bf16;
   ReadProbe read_probe;
@@ -59,6 +77,7 @@ struct GemmKernels {
   RoundRow round_row;
   NarrowRow narrow_row;
   PairRows pair_rows;
+  NonZeroColumns non_zero;
 };
 
 }  // namespace fourfold

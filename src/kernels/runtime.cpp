@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cstdlib>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/aligned_buffer.h"
 #include "fourfold/error.h"
@@ -63,6 +65,7 @@ void Runtime::reset_thread_times() { pool_->reset_times(); }
 struct Workspace::Blocks {
   std::vector<AlignedBuffer<float>> list;
   std::size_t block = 0, used = 0;
+  std::vector<std::pair<const void*, std::shared_ptr<void>>> kept;
 };
 
 Workspace::Workspace(Runtime& runtime) : runtime_(&runtime), blocks_(std::make_unique<Blocks>()) {}
@@ -70,7 +73,8 @@ Workspace::~Workspace() = default;
 
 float* Workspace::take(std::size_t count) {
   constexpr std::size_t kLine = 16, kSmallest = std::size_t{1} << 16;  // floats
-  auto& [list, block, used] = *blocks_;
+  auto& list = blocks_->list;
+  std::size_t &block = blocks_->block, &used = blocks_->used;
   if (count > SIZE_MAX / sizeof(float) - kLine) throw std::bad_alloc();
   count = (count + kLine - 1) / kLine * kLine;
   while (block < list.size() && list[block].size() - used < count) {
@@ -84,6 +88,12 @@ float* Workspace::take(std::size_t count) {
   float* first = list[block].data() + used;
   used += count;
   return first;
+}
+
+std::shared_ptr<void>& Workspace::kept(const void* key) {
+  for (auto& [owner, value] : blocks_->kept)
+    if (owner == key) return value;
+  return blocks_->kept.emplace_back(key, nullptr).second;
 }
 
 ScratchScope::ScratchScope(Workspace& workspace)

@@ -1,10 +1,10 @@
 // y: [tokens, d_model] = act(x up^T + up_bias) down^T + down_bias. Two passes over the weights:
 // expand (with bias and activation fused), contract.
 #include "fourfold/ffn.h"
+#include "layers/bf16_call.h"
 #include "layers/ffn_core.h"
 #include "layers/ffn_pass.h"
 #include "layers/shape_check.h"
-#include "ops/round_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/thread_pool.h"
 
@@ -35,13 +35,8 @@ void DenseFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
                        DenseSaved* save) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
   check_shape(kWhere, "y", y, x.rows, d_model());
-  const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  const ScratchScope scratch(workspace);
-  const Matrix wide(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  const Matrix result(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  widen_rows(x, wide, workspace);
-  forward(wide, result, workspace, save);
-  narrow_rows(result, y, workspace);
+  run_in_float32(x, y, workspace, InPlace::no,
+                 [&](ConstMatrix wide, Matrix result) { forward(wide, result, workspace, save); });
 }
 
 void DenseFfn::backward(ConstMatrix x, const DenseSaved& saved, ConstMatrix dy, Matrix dx,

@@ -113,6 +113,15 @@ void FfnCore::pack_backward() {
   down_back = std::move(new_down);  // last: has_backward asks for it
 }
 
+void FfnCore::keep_up_rows(bool on, const char* where) {
+  FOURFOLD_CHECK(!on || (gated() && gives_exact_zeros(activation)), unsupported,
+                 std::string("[") + where + "] a copy of up by neurons is for gated layers with " +
+                     "relu, relu2 or relu6; this one has " + (gated() ? "" : "no gate and ") +
+                     std::string(activation_name(activation)));
+  if (on == !up_rows.empty()) return;
+  up_rows = on ? FeatureRows(up) : FeatureRows();
+}
+
 void FfnCore::check_weights(const DenseWeights& weights, const char* where) const {
   check_new(where, "up", weights.up, up);
   check_new(where, "down", weights.down, down);
@@ -128,6 +137,7 @@ void FfnCore::check_weights(const GatedWeights& weights, const char* where) cons
 
 void FfnCore::set_weights(const DenseWeights& weights, ThreadPool& pool) {
   up.repack(weights.up, has_backward() ? &up_back : nullptr, pool);
+  if (!up_rows.empty()) up_rows.refill(up, pool);
   down.repack(weights.down, has_backward() ? &down_back : nullptr, pool);
   std::copy(weights.up_bias.begin(), weights.up_bias.end(), up_bias.begin());
   std::copy(weights.down_bias.begin(), weights.down_bias.end(), down_bias.begin());

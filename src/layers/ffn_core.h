@@ -1,5 +1,5 @@
-// The packed weights of one dense or gated FFN. DenseFfn and GatedFfn are one of these; a mixture has
-// one per expert. ffn_pass.h has its two directions.
+// The packed weights of one dense or gated FFN. DenseFfn and GatedFfn are one of these; a mixture
+// has one per expert. ffn_pass.h has its two directions.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fourfold/ffn.h"
+#include "ops/feature_rows.h"
 #include "ops/packed_weight.h"
 
 namespace fourfold {
@@ -14,9 +15,10 @@ namespace fourfold {
 struct FfnCore {
   PackedWeight gate, up, down;                 // gate is empty in a dense FFN
   PackedWeight gate_back, up_back, down_back;  // transposed, for backward; empty without
+  FeatureRows up_rows;                         // up again, or empty
   std::vector<float> gate_bias, up_bias, down_bias;
   Activation activation = Activation::identity;
-  bool skip_zeros = false;
+  bool skip_zeros = true;
 
   FfnCore(const DenseWeights& weights, Activation act, Packing packing, const char* where);
   FfnCore(const GatedWeights& weights, Activation act, Packing packing, const char* where);
@@ -30,6 +32,8 @@ struct FfnCore {
   std::uint64_t packed_bytes() const { return gate.bytes() + up.bytes() + down.bytes(); }
 
   void pack_backward();
+  // Throws Error{unsupported} unless the layer is gated and its activation gives exact zeros.
+  void keep_up_rows(bool on, const char* where);
   // New values of the same shapes. The check throws before anything changes; set takes what passed.
   void check_weights(const DenseWeights& weights, const char* where) const;
   void check_weights(const GatedWeights& weights, const char* where) const;

@@ -18,10 +18,6 @@ Matrix piece(Matrix whole, std::size_t first, std::size_t rows) {
   return whole.data == nullptr ? whole : whole.rows_from(first, rows);
 }
 
-bool skips_zeros(const FfnCore& core) {
-  return core.skip_zeros && gives_exact_zeros(core.activation) && core.down.is_finite();
-}
-
 // One finished tile of products with down, on its way to y.
 void finish_tile(const FfnCore& core, const ContractRows& to, float* sums, std::size_t first,
                  std::size_t rows, std::size_t p) {
@@ -50,16 +46,30 @@ void finish_tile(const FfnCore& core, const ContractRows& to, float* sums, std::
 
 }  // namespace
 
-PassScratch::PassScratch(const FfnCore& core, std::size_t rows, Workspace& workspace)
+bool finds_zeros(const FfnCore& core) {
+  return core.skip_zeros && gives_exact_zeros(core.activation);
+}
+
+PassScratch::PassScratch(const FfnCore& core, const FfnCore* other, std::size_t rows,
+                         Workspace& workspace)
     : tiles(rows, 2, workspace) {
-  // Another expert may skip where this one does not.
-  if (core.skip_zeros) lists = NonZeroLists(core.d_ff(), workspace);
+  std::size_t listed = 0, by_feature = 0;
+  for (const FfnCore* one : {&core, other}) {
+    if (one == nullptr || !finds_zeros(*one)) continue;
+    listed = std::max(listed, one->d_ff());
+    if (!one->up_rows.empty()) by_feature = std::max(by_feature, one->d_ff());
+  }
+  if (listed > 0) lists = UnitLists(listed, workspace);
+  if (by_feature > 0) active = ActiveScratch(by_feature, workspace);
 }
 
 void expand_rows(const Region& region, const FfnCore& core, const ExpandRows& rows,
                  const PassScratch& scratch) {
-  expand(region, {core.gate, core.up, core.gate_bias, core.up_bias, core.activation}, rows,
-         scratch.tiles);
+  const ExpandWeights weights{core.gate, core.up, core.gate_bias, core.up_bias, core.activation};
+  if (!core.up_rows.empty() && finds_zeros(core) && can_expand_active(weights, core.up_rows, rows))
+    expand_active(region, weights, core.up_rows, rows, scratch.tiles, scratch.active);
+  else
+    expand(region, weights, rows, scratch.tiles);
 }
 
 void contract_rows(const Region& region, const FfnCore& core, const ContractRows& rows,
@@ -67,9 +77,12 @@ void contract_rows(const Region& region, const FfnCore& core, const ContractRows
   const auto finish = [&](float* sums, std::size_t first, std::size_t count, std::size_t p) {
     finish_tile(core, rows, sums, first, count, p);
   };
-  if (skips_zeros(core)) {
-    product_skipping_zeros(region, rows.hidden, core.down, scratch.lists, scratch.tiles, finish);
-    return;
+  if (!rows.non_zero.empty() && core.down.is_finite()) {
+    const UnitList list = scratch.lists.list(region, rows.non_zero, core.down);
+    if (list.pays) {
+      product_of_listed(region, rows.hidden, core.down, list.units, scratch.tiles, finish);
+      return;
+    }
   }
   const ProductTerm term{rows.hidden, &core.down};
   const auto cut = rows.add ? TileTasks::Cut::panels_only : TileTasks::Cut::rows_too;
@@ -103,15 +116,18 @@ void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Mat
     const ScratchScope scope(workspace);
     const std::size_t n = std::min(kTokensPerPiece, x.rows - first);
     const InputRows input(x.rows_from(first, n), core.dtype(), workspace);
-    const PassScratch scratch(core, n, workspace);
+    const PassScratch scratch(core, nullptr, n, workspace);
     ExpandRows rows;
     rows.x = input.operand();
     rows.gate = piece(gate, first, n);
     rows.up = piece(up, first, n);
     rows.hidden = RowBuffer(n, core.d_ff(), core.dtype(), workspace);
+    if (finds_zeros(core) && n <= NonZeroBits::kMostRows)
+      rows.non_zero = NonZeroBits(n, core.d_ff(), workspace);
     if (observer != nullptr) take_shown(core, n, rows, workspace);
     ContractRows contracted;
     contracted.hidden = rows.hidden.operand();
+    contracted.non_zero = rows.non_zero;
     contracted.y = y.rows_from(first, n);
     const auto first_half = [&](const Region& region) {
       input.stage(region);
@@ -153,11 +169,11 @@ struct BackwardPiece {
   std::span<const float> weights;
   std::size_t tokens, d_model = core.d_model(), d_ff = core.d_ff();
 
-  RowBuffer dup, dgate;                               // [tokens, d_ff]
-  RowBuffer dup_turned, dgate_turned, dy_turned;      // [d_ff or d_model, tokens]
-  TokenPanels x_panels, hidden_panels;                // [tokens, d_model or d_ff]
-  std::span<float> up_bias, gate_bias;                // [d_ff], sums over the piece
-  Matrix dots;                                        // [tokens, panels], parts of dh . hidden
+  RowBuffer dup, dgate;                           // [tokens, d_ff]
+  RowBuffer dup_turned, dgate_turned, dy_turned;  // [d_ff or d_model, tokens]
+  TokenPanels x_panels, hidden_panels;            // [tokens, d_model or d_ff]
+  std::span<float> up_bias, gate_bias;            // [d_ff], sums over the piece
+  Matrix dots;                                    // [tokens, panels], parts of dh . hidden
 
   BackwardPiece(const FfnCore& of, const CoreSaved& values, const CoreGrads& grads,
                 std::span<const float> row_weights, std::size_t n, Workspace& workspace)

@@ -8,6 +8,7 @@
 #include "fourfold/ffn.h"
 #include "layers/ffn_core.h"
 #include "ops/expand.h"
+#include "ops/feature_rows.h"
 #include "ops/skip_zeros.h"
 
 namespace fourfold {
@@ -27,19 +28,24 @@ void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Mat
 // Where the products with down go: y[row] = or, with add, y[tokens[row]] += (row without tokens).
 // y: [.., d_model].
 struct ContractRows {
-  RowOperand hidden;                       // [rows, d_ff]
-  std::span<const float> weights;          // [rows], multiplies the bias; empty: 1
-  std::span<const std::uint32_t> tokens;   // [rows], distinct; empty: row r is token r
+  RowOperand hidden;                      // [rows, d_ff]
+  NonZeroBits non_zero;                   // of hidden, or empty
+  std::span<const float> weights;         // [rows], multiplies the bias; empty: 1
+  std::span<const std::uint32_t> tokens;  // [rows], distinct; empty: row r is token r
   bool add = false;
   Matrix y;
 };
 
-// Scratch of both parts for at most so many rows.
+// Scratch of both parts for at most so many rows of one core, or of two.
 struct PassScratch {
   TileScratch tiles;
-  NonZeroLists lists;
-  PassScratch(const FfnCore& core, std::size_t rows, Workspace& workspace);
+  UnitLists lists;
+  ActiveScratch active;
+  PassScratch(const FfnCore& core, const FfnCore* other, std::size_t rows, Workspace& workspace);
 };
+
+// Whether hidden is searched for zeros, by expand_rows.
+bool finds_zeros(const FfnCore& core);
 
 // The part of one thread of a region; the input of each must be complete. With add, each thread
 // has the same columns of y in every call.

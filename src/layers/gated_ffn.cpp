@@ -1,10 +1,10 @@
 // y: [tokens, d_model] = (act(x gate^T + gate_bias) * (x up^T + up_bias)) down^T +
 // down_bias. Two passes over the weights: expand (gate, up and their product fused), contract.
 #include "fourfold/ffn.h"
+#include "layers/bf16_call.h"
 #include "layers/ffn_core.h"
 #include "layers/ffn_pass.h"
 #include "layers/shape_check.h"
-#include "ops/round_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/thread_pool.h"
 
@@ -36,13 +36,8 @@ void GatedFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace,
                        GatedSaved* save) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
   check_shape(kWhere, "y", y, x.rows, d_model());
-  const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  const ScratchScope scratch(workspace);
-  const Matrix wide(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  const Matrix result(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  widen_rows(x, wide, workspace);
-  forward(wide, result, workspace, save);
-  narrow_rows(result, y, workspace);
+  run_in_float32(x, y, workspace, InPlace::no,
+                 [&](ConstMatrix wide, Matrix result) { forward(wide, result, workspace, save); });
 }
 
 void GatedFfn::backward(ConstMatrix x, const GatedSaved& saved, ConstMatrix dy, Matrix dx,
@@ -80,6 +75,7 @@ void GatedFfn::copy_weights(Matrix gate, Matrix up, Matrix down) const {
 
 void GatedFfn::pack_backward() { core_->pack_backward(); }
 void GatedFfn::set_skip_zeros(bool on) { core_->skip_zeros = on; }
+void GatedFfn::keep_neuron_rows(bool on) { core_->keep_up_rows(on, kWhere); }
 std::size_t GatedFfn::d_model() const { return core_->d_model(); }
 std::size_t GatedFfn::d_ff() const { return core_->d_ff(); }
 Activation GatedFfn::activation() const { return core_->activation; }

@@ -1,8 +1,10 @@
 // y: [tokens, d_model] = sum over the chosen experts e of weight_e * expert_e(x) + shared(x). Pairs
 // (token, choice) are sorted by expert; each expert runs on the rows that chose it.
 #include <algorithm>
+#include <optional>
 
 #include "fourfold/ffn.h"
+#include "layers/bf16_call.h"
 #include "layers/ffn_pass.h"
 #include "layers/moe_core.h"
 #include "layers/moe_forward.h"
@@ -12,7 +14,6 @@
 #include "ops/expert_router.h"
 #include "ops/gemm.h"
 #include "ops/gemm_grad.h"
-#include "ops/round_rows.h"
 #include "ops/token_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/stage_clock.h"
@@ -41,8 +42,9 @@ void MoeFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, MoeSaved* sa
                  "[moe_ffn] x has " + std::to_string(x.rows) + " tokens; at most " +
                      std::to_string(UINT32_MAX / core_->top_k()) + " fit one call");
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  MoeSaved unsaved;
-  MoeSaved& plan = save != nullptr ? *save : unsaved;
+  std::optional<UnsavedPlan> unsaved;
+  if (save == nullptr) unsaved.emplace(workspace);
+  MoeSaved& plan = save != nullptr ? *save : unsaved->plan();
   plan_experts(*core_, x, plan, workspace);
   if (observer != nullptr) observer->observe_routing(plan.routing, workspace);
   if (save != nullptr) {
@@ -60,13 +62,8 @@ void MoeFfn::forward(ConstMatrix x, Matrix y, Workspace& workspace, MoeSaved* sa
 void MoeFfn::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace, MoeSaved* save) const {
   check_shape(kWhere, "x", x, x.rows, d_model());
   check_shape(kWhere, "y", y, x.rows, d_model());
-  const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  const ScratchScope scratch(workspace);
-  const Matrix wide(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  const Matrix result(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  widen_rows(x, wide, workspace);
-  forward(wide, result, workspace, save);
-  narrow_rows(result, y, workspace);
+  run_in_float32(x, y, workspace, InPlace::no,
+                 [&](ConstMatrix wide, Matrix result) { forward(wide, result, workspace, save); });
 }
 
 namespace {
@@ -224,6 +221,12 @@ void MoeFfn::pack_backward() { core_->pack_backward(); }
 void MoeFfn::set_skip_zeros(bool on) {
   for (FfnCore& expert : core_->experts) expert.skip_zeros = on;
   if (core_->shared) core_->shared->skip_zeros = on;
+}
+
+void MoeFfn::keep_neuron_rows(bool on) {
+  for (FfnCore& expert : core_->experts) expert.keep_up_rows(on, kWhere);
+  if (core_->shared && core_->shared->gated() && gives_exact_zeros(core_->shared->activation))
+    core_->shared->keep_up_rows(on, kWhere);
 }
 
 std::size_t MoeFfn::d_model() const { return core_->d_model(); }

@@ -39,7 +39,9 @@ struct Rows {
     result.expand.shown = rows_of(expand.shown, first, count);
     result.expand.weights = part_of(expand.weights, first, count);
     result.expand.hidden = expand.hidden.rows_from(first, count);
+    result.expand.non_zero = expand.non_zero.rows_from(first, count);
     result.contract.hidden = result.expand.hidden.operand();
+    result.contract.non_zero = result.expand.non_zero;
     result.contract.weights = result.expand.weights;
     result.contract.tokens = part_of(contract.tokens, first, count);
     return result;
@@ -75,14 +77,16 @@ struct ExpertPairs {
     scaled = workspace.take(workspace.runtime().threads() * x.cols);
     rows.expand.x = input.operand();
     if (save != nullptr) {
-      rows.expand.up = Matrix(save->up.values.data(), save->up.rows, save->up.cols)
-                           .rows_from(begin, n);
+      rows.expand.up =
+          Matrix(save->up.values.data(), save->up.rows, save->up.cols).rows_from(begin, n);
       if (expert.gated())
-        rows.expand.gate = Matrix(save->gate.values.data(), save->gate.rows, save->gate.cols)
-                               .rows_from(begin, n);
+        rows.expand.gate =
+            Matrix(save->gate.values.data(), save->gate.rows, save->gate.cols).rows_from(begin, n);
     }
     if (!core.routing.weight_input) rows.expand.weights = weights;
     rows.expand.hidden = RowBuffer(n, expert.d_ff(), expert.dtype(), workspace);
+    if (finds_zeros(expert) && n <= NonZeroBits::kMostInPass)
+      rows.expand.non_zero = NonZeroBits(n, expert.d_ff(), workspace);
     rows.contract.tokens = tokens;
     rows.contract.add = true;
     rows.contract.y = y;
@@ -135,7 +139,10 @@ struct SharedRows {
     }
     rows.expand.weights = weights;
     rows.expand.hidden = RowBuffer(n, shared.d_ff(), shared.dtype(), workspace);
+    if (finds_zeros(shared) && n <= NonZeroBits::kMostRows)
+      rows.expand.non_zero = NonZeroBits(n, shared.d_ff(), workspace);
     rows.contract.hidden = rows.expand.hidden.operand();
+    rows.contract.non_zero = rows.expand.non_zero;
     rows.contract.weights = weights;
     rows.contract.add = true;
     rows.contract.y = y.rows_from(first, n);
@@ -167,7 +174,8 @@ class PieceForward {
         piece_(piece),
         workspace_(workspace),
         pairs_(core, plan, x, y, save, piece.begin, piece.end, workspace),
-        scratch_(widest(core), TileTasks::kMostRows, workspace) {
+        scratch_(core.experts.front(), core.shared ? &*core.shared : nullptr, TileTasks::kMostRows,
+                 workspace) {
     if (piece.shared > 0)
       shared_.emplace(core, x, y, save, piece.shared_first, piece.shared, workspace);
   }
@@ -190,12 +198,6 @@ class PieceForward {
   }
 
  private:
-  // The scratch serves the core with the longest rows.
-  static const FfnCore& widest(const MoeCore& core) {
-    const FfnCore& expert = core.experts.front();
-    return core.shared && core.shared->d_ff() > expert.d_ff() ? *core.shared : expert;
-  }
-
   void first_half(const Region& region) const {
     StageLaps laps(workspace_, region.thread);
     const Share share = region.share(piece_.clear ? y_.rows : 0);

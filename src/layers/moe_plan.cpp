@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "layers/shape_check.h"
 #include "ops/expert_router.h"
@@ -14,6 +15,12 @@ namespace fourfold {
 namespace {
 
 constexpr const char* kWhere = "moe_ffn";
+constexpr char kPlanKey = 0;  // its address names the plan among what a workspace keeps
+
+std::span<std::uint32_t> take_ids(std::size_t count, Workspace& workspace) {
+  static_assert(sizeof(std::uint32_t) == sizeof(float));
+  return {reinterpret_cast<std::uint32_t*>(workspace.take(count)), count};
+}
 
 void sort_pairs(MoeSaved& plan) {
   const RoutingResult& routing = plan.routing;
@@ -22,10 +29,12 @@ void sort_pairs(MoeSaved& plan) {
     if (routing.dropped[pair] == 0) ++plan.offsets[routing.experts[pair] + 1];
   for (std::size_t e = 0; e < routing.n_experts; ++e) plan.offsets[e + 1] += plan.offsets[e];
   plan.pairs.resize(plan.offsets.back());
-  std::vector<std::size_t> next(plan.offsets.begin(), plan.offsets.end() - 1);
+  // Each begin moves to its end, where the next expert begins.
   for (std::size_t pair = 0; pair < routing.experts.size(); ++pair)
     if (routing.dropped[pair] == 0)
-      plan.pairs[next[routing.experts[pair]]++] = static_cast<std::uint32_t>(pair);
+      plan.pairs[plan.offsets[routing.experts[pair]]++] = static_cast<std::uint32_t>(pair);
+  std::copy_backward(plan.offsets.begin(), plan.offsets.end() - 1, plan.offsets.end());
+  plan.offsets.front() = 0;
 }
 
 // The pairs must lead to rows of x: backward reads and writes by them.
@@ -46,7 +55,15 @@ bool pairs_are_sound(const MoeSaved& saved, std::size_t n_experts) {
 
 }  // namespace
 
-void drop_beyond_capacity(const Routing& routing, RoutingResult& result) {
+UnsavedPlan::UnsavedPlan(Workspace& workspace)
+    : workspace_(workspace),
+      plan_(std::static_pointer_cast<MoeSaved>(std::exchange(workspace.kept(&kPlanKey), nullptr))) {
+  if (plan_ == nullptr) plan_ = std::make_shared<MoeSaved>();
+}
+
+UnsavedPlan::~UnsavedPlan() { workspace_.kept(&kPlanKey) = std::move(plan_); }
+
+void drop_beyond_capacity(const Routing& routing, RoutingResult& result, Workspace& workspace) {
   std::fill(result.dropped.begin(), result.dropped.end(), char{0});
   result.dropped_pairs = 0;
   if (!routing.capacity_factor) return;
@@ -56,12 +73,14 @@ void drop_beyond_capacity(const Routing& routing, RoutingResult& result) {
   // 1.1 in float32 is a little more than 1.1: that must not make room for one more.
   const bool is_whole = std::fabs(room - std::round(room)) <= room * 0x1p-23;
   const double capacity = is_whole ? std::round(room) : std::ceil(room);
-  std::vector<std::size_t> taken(result.n_experts);
+  const ScratchScope scratch(workspace);
+  const auto taken = take_ids(result.n_experts, workspace);  // pairs, fewer than 2^32
+  std::fill(taken.begin(), taken.end(), 0U);
   for (std::size_t choice = 0; choice < result.top_k; ++choice)
     for (std::size_t token = 0; token < result.tokens; ++token) {
       const std::size_t pair = token * result.top_k + choice;
       if (std::isnan(result.weights[pair])) continue;  // a dropped pair would hide its NaN
-      std::size_t& count = taken[result.experts[pair]];
+      std::uint32_t& count = taken[result.experts[pair]];
       if (static_cast<double>(count) < capacity) {
         ++count;
       } else {
@@ -84,7 +103,7 @@ void plan_experts(const MoeCore& core, ConstMatrix x, MoeSaved& plan, Workspace&
   gemm(x, core.router, core.router_bias, Activation::identity,
        {result.logits.data(), x.rows, core.n_experts()}, workspace);
   choose_experts(core.routing, core.selection_bias, result, workspace);
-  drop_beyond_capacity(core.routing, result);
+  drop_beyond_capacity(core.routing, result, workspace);
   sort_pairs(plan);
 }
 
@@ -115,8 +134,7 @@ ExpertRows::ExpertRows(const MoeCore& core, const MoeSaved& plan, std::size_t e,
       first(begin),
       rows(std::min(kTokensPerPiece, plan.offsets[e + 1] - begin)),
       pairs(std::span(plan.pairs).subspan(first, rows)) {
-  static_assert(sizeof(std::uint32_t) == sizeof(float));
-  tokens = {reinterpret_cast<std::uint32_t*>(workspace.take(rows)), rows};
+  tokens = take_ids(rows, workspace);
   weights = {workspace.take(rows), rows};
   x = {workspace.take(rows * core.d_model()), rows, core.d_model()};
   for (std::size_t r = 0; r < rows; ++r) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "fourfold/ffn.h"
@@ -16,7 +17,23 @@ void plan_experts(const MoeCore& core, ConstMatrix x, MoeSaved& plan, Workspace&
 
 // Marks what is beyond each expert's capacity: all first choices in token order, then all second
 // ones. Without a capacity factor nothing is.
-void drop_beyond_capacity(const Routing& routing, RoutingResult& result);
+void drop_beyond_capacity(const Routing& routing, RoutingResult& result, Workspace& workspace);
+
+// The plan of a pass that nobody saves. The workspace keeps it, so that later passes need no new
+// memory; a pass inside this one gets a plan of its own.
+class UnsavedPlan {
+ public:
+  explicit UnsavedPlan(Workspace& workspace);
+  ~UnsavedPlan();
+  UnsavedPlan(const UnsavedPlan&) = delete;
+  UnsavedPlan& operator=(const UnsavedPlan&) = delete;
+
+  MoeSaved& plan() const { return *plan_; }
+
+ private:
+  Workspace& workspace_;
+  std::shared_ptr<MoeSaved> plan_;
+};
 
 // Throws Error{shape_mismatch} unless saved can be of a forward pass of this layer over so many
 // tokens.

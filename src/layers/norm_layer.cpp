@@ -4,10 +4,10 @@
 #include <string>
 
 #include "fourfold/norm.h"
+#include "layers/bf16_call.h"
 #include "layers/shape_check.h"
 #include "ops/layer_norm.h"
 #include "ops/rms_norm.h"
-#include "ops/round_rows.h"
 #include "platform/caller_scope.h"
 #include "platform/thread_pool.h"
 
@@ -48,17 +48,6 @@ void check_backward(const char* where, ConstMatrix x, ConstMatrix dy, Matrix dx,
   check_norm_grads(where, grads, d, has_beta);
 }
 
-// Calls norm(x, y) on float32 copies of bf16 rows.
-template <class Norm>
-void forward_wide(const Norm& norm, ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace) {
-  const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  const ScratchScope scratch(workspace);
-  const Matrix wide(workspace.take(x.rows * x.cols), x.rows, x.cols);
-  widen_rows(x, wide, workspace);
-  norm.forward(wide, wide, workspace);
-  narrow_rows(wide, y, workspace);
-}
-
 }  // namespace
 
 LayerNorm::LayerNorm(std::span<const float> gamma, std::span<const float> beta, float eps,
@@ -81,7 +70,8 @@ void LayerNorm::forward(ConstMatrix x, Matrix y, Workspace& workspace) const {
 
 void LayerNorm::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace) const {
   check_pair("layer_norm", "x", x, "y", y, size());
-  forward_wide(*this, x, y, workspace);
+  run_in_float32(x, y, workspace, InPlace::yes,
+                 [&](ConstMatrix wide, Matrix result) { forward(wide, result, workspace); });
 }
 
 void LayerNorm::forward_residual(Matrix x, ConstMatrix branch, Workspace& workspace) const {
@@ -117,7 +107,8 @@ void RmsNorm::forward(ConstMatrix x, Matrix y, Workspace& workspace) const {
 
 void RmsNorm::forward(ConstBf16Matrix x, Bf16Matrix y, Workspace& workspace) const {
   check_pair("rms_norm", "x", x, "y", y, size());
-  forward_wide(*this, x, y, workspace);
+  run_in_float32(x, y, workspace, InPlace::yes,
+                 [&](ConstMatrix wide, Matrix result) { forward(wide, result, workspace); });
 }
 
 void RmsNorm::forward_residual(Matrix x, ConstMatrix branch, Workspace& workspace) const {

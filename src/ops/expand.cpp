@@ -37,12 +37,12 @@ struct Tile {
       float* row = values + r * kPanel;
       if (to.shown.data != nullptr)
         std::copy_n(row, columns, to.shown.row(first + r).data() + column);
-      if (!to.weights.empty()) {
-        const float weight = to.weights[first + r];
-        for (std::size_t i = 0; i < columns; ++i) row[i] *= weight;
-      }
-      to.hidden.store(first + r, column, row, columns);
+      to.finish(first + r, column, row, columns);
     }
+  }
+  // So few rows are one tile.
+  void find_zeros(const float* values, std::size_t values_stride) const {
+    if (!to.non_zero.empty()) to.non_zero.set(column / kPanel, values, values_stride, columns);
   }
   void finish_dense(float* sums) const {
     float* hidden = target(sums);
@@ -50,6 +50,7 @@ struct Tile {
       act.epilogue[kIdentity](sums, bias(weights.up_bias), pre, to.up.stride, rows, columns);
     act.epilogue[kind](sums, bias(weights.up_bias), hidden, stride(hidden, sums), rows, columns);
     if (hidden == sums) store(sums);
+    find_zeros(hidden, stride(hidden, sums));
   }
   void finish_gated(float* gate_sums, const float* up_sums) const {
     float* hidden = target(gate_sums);
@@ -57,10 +58,17 @@ struct Tile {
                             at(to.gate), at(to.up), to.gate.stride, to.up.stride, hidden,
                             stride(hidden, gate_sums), rows, columns});
     if (hidden == gate_sums) store(gate_sums);
+    find_zeros(hidden, stride(hidden, gate_sums));
   }
 };
 
 }  // namespace
+
+void ExpandRows::finish(std::size_t row, std::size_t first, float* values, std::size_t n) const {
+  if (!weights.empty())
+    for (std::size_t i = 0; i < n; ++i) values[i] *= weights[row];
+  hidden.store(row, first, values, n);
+}
 
 void expand(const Region& region, const ExpandWeights& weights, const ExpandRows& rows,
             const TileScratch& scratch) {

@@ -9,6 +9,7 @@
 #include "fourfold/matrix.h"
 #include "ops/packed_weight.h"
 #include "ops/row_operand.h"
+#include "ops/skip_zeros.h"
 #include "ops/tile_tasks.h"
 
 namespace fourfold {
@@ -21,12 +22,17 @@ struct ExpandWeights {
 
 // x: [tokens, d_model]; all others [tokens, d_ff]. gate and up receive the products with their
 // biases, shown what hidden is before weights and rounding; empty views: not wanted. weights:
-// [tokens] multiplies each hidden row; empty: 1. hidden has the same bits whatever is wanted.
+// [tokens] multiplies each hidden row; empty: 1. non_zero, unless empty, receives where hidden is
+// not 0. hidden has the same bits whatever is wanted.
 struct ExpandRows {
   RowOperand x;
   Matrix gate, up, shown;
   std::span<const float> weights;
   RowBuffer hidden;
+  NonZeroBits non_zero;
+
+  // Columns first .. first + n of hidden from what act (and up) gave; values are changed.
+  void finish(std::size_t row, std::size_t first, float* values, std::size_t n) const;
 };
 
 // scratch: two tiles.

@@ -1,58 +1,76 @@
 #include "ops/skip_zeros.h"
 
+#include <bit>
+
 #include "kernels/dispatch.h"
 
 namespace fourfold {
 namespace {
 
-constexpr std::uint32_t kSize = 0x7FFFFFFFU, kBothSizes = 0x7FFF7FFFU;  // all bits but signs
+constexpr std::size_t kWord = 64;  // columns of a word of bits
+// A list pays up to this share of all unit rows, in 100: measured, with room for its 3 %.
+constexpr std::size_t kMostShare = 60;
 
-// Whether unit u of a row holds a value other than 0.
-struct UnitTest {
-  const std::uint32_t* words;
-  bool pairs;         // two words per unit
-  std::uint32_t mask;
-
-  explicit UnitTest(const RowOperand& x, std::size_t row)
-      : words(static_cast<const std::uint32_t*>(x.rows_from(row, 1).data)),
-        pairs(x.weight == Dtype::bf16 && x.stored == Dtype::f32),
-        mask(x.stored == Dtype::bf16 ? kBothSizes : kSize) {}
-  bool operator()(std::size_t u) const {
-    const std::uint32_t word = pairs ? words[2 * u] | words[2 * u + 1] : words[u];
-    return (word & mask) != 0;
-  }
-};
+// Bit u: one of the bits 2u and 2u + 1 is set.
+std::uint64_t pairs(std::uint64_t bits) { return (bits | bits >> 1) & 0x5555555555555555U; }
 
 }  // namespace
 
-NonZeroLists::NonZeroLists(std::size_t k, Workspace& workspace) : stride_(k) {
+NonZeroBits::NonZeroBits(std::size_t rows, std::size_t columns, Workspace& workspace)
+    : rows_(rows), words_((columns + kWord - 1) / kWord) {
+  static_assert(sizeof(std::uint64_t) == 2 * sizeof(float));
+  bits_ = reinterpret_cast<std::uint64_t*>(workspace.take(2 * rows * words_));
+}
+
+void NonZeroBits::set(std::size_t word, const float* values, std::size_t stride,
+                      std::size_t n) const {
+  bits_[word] = kernels().gemm.non_zero(values, stride, rows_, n);
+}
+
+NonZeroBits NonZeroBits::rows_from(std::size_t first, std::size_t count) const {
+  NonZeroBits part = *this;
+  if (bits_ != nullptr) part.bits_ += first * words_;
+  part.rows_ = count;
+  return part;
+}
+
+UnitLists::UnitLists(std::size_t k, Workspace& workspace) : stride_(k + kListAhead) {
   static_assert(sizeof(std::uint32_t) == sizeof(float));
-  base_ = reinterpret_cast<std::uint32_t*>(workspace.take(workspace.runtime().threads() * k));
+  base_ = reinterpret_cast<std::uint32_t*>(workspace.take(workspace.runtime().threads() * stride_));
 }
 
-std::span<const std::uint32_t> NonZeroLists::list(const Region& region, const RowOperand& x,
-                                                  std::size_t row) const {
-  std::uint32_t* list = base_ + region.thread * stride_;
-  const std::size_t units = x.weight == Dtype::bf16 ? (x.k + 1) / 2 : x.k;
-  const UnitTest is_used(x, row);
+UnitList UnitLists::list(const Region& region, const NonZeroBits& bits,
+                         const PackedWeight& weight) const {
+  if (bits.empty()) return {};
+  const bool paired = weight.dtype() == Dtype::bf16;
+  const std::size_t units = paired ? (weight.in() + 1) / 2 : weight.in();
+  const std::size_t words = (weight.in() + kWord - 1) / kWord;
+  const auto used = [&](std::size_t w) { return paired ? pairs(bits.word(w)) : bits.word(w); };
   std::size_t count = 0;
-  for (std::size_t u = 0; u < units; ++u) {
-    list[count] = static_cast<std::uint32_t>(u);
-    count += is_used(u) ? 1U : 0U;
-  }
-  return {list, count};
+  for (std::size_t w = 0; w < words; ++w) count += static_cast<std::size_t>(std::popcount(used(w)));
+  if (count * 100 > units * kMostShare) return {};
+  std::uint32_t* list = base_ + region.thread * stride_;
+  std::uint32_t* next = list;
+  for (std::size_t w = 0; w < words; ++w)
+    for (std::uint64_t left = used(w); left != 0; left &= left - 1) {
+      const std::size_t column = w * kWord + static_cast<std::size_t>(std::countr_zero(left));
+      *next++ = static_cast<std::uint32_t>(paired ? column / 2 : column);
+    }
+  // What is fetched ahead at the end of a panel: the same unit rows of the panel behind it.
+  for (std::size_t i = 0; i < kListAhead; ++i)
+    list[count + i] = count == 0 ? 0 : list[i] + static_cast<std::uint32_t>(units);
+  return {true, {list, count}};
 }
 
-void listed_product(const RowOperand& x, std::size_t row, std::span<const std::uint32_t> list,
-                    const void* panel, float* sums) {
+void listed_product(const RowOperand& x, std::span<const std::uint32_t> units, const void* panel,
+                    float* sums) {
   const GemmKernels& products = kernels().gemm;
-  const void* values = x.rows_from(row, 1).data;
   if (x.weight == Dtype::f32)
-    products.listed_f32(static_cast<const float*>(values), list.data(), list.size(),
-                        static_cast<const float*>(panel), sums);
+    products.listed_f32(static_cast<const float*>(x.data), x.stride, units.data(), units.size(),
+                        static_cast<const float*>(panel), sums, x.rows);
   else
-    products.listed_bf16(values, list.data(), list.size(),
-                         static_cast<const std::uint16_t*>(panel), sums);
+    products.listed_bf16(x.data, x.stride, units.data(), units.size(),
+                         static_cast<const std::uint16_t*>(panel), sums, x.rows);
 }
 
 }  // namespace fourfold

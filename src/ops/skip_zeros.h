@@ -1,5 +1,5 @@
-// Products of rows with many zeros: only the k with x[row, k] != 0 are read. Same bits as the full
-// product when every weight is finite, as 0 * w adds nothing.
+// Products of few rows with many zeros: only the k where one of the rows is not 0 are read. Same
+// bits as the full product when every weight is finite, as 0 * w adds nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,62 @@
 
 namespace fourfold {
 
-// Room for a list of what is not 0 in one row; every thread makes its own.
-class NonZeroLists {
+// One bit per column of few rows, set where one of them is not 0. Written while the values are.
+class NonZeroBits {
  public:
-  NonZeroLists() = default;
-  NonZeroLists(std::size_t k, Workspace& workspace);
-  // The unit rows (kernels/gemm_kernels.h) of one row of x that hold a value other than 0.
-  std::span<const std::uint32_t> list(const Region& region, const RowOperand& x,
-                                      std::size_t row) const;
+  // Rows that share their bits: beyond them hardly a column is 0 in all. And rows of a pass that
+  // has several such groups.
+  static constexpr std::size_t kMostRows = 16, kMostInPass = 128;
+
+  NonZeroBits() = default;
+  NonZeroBits(std::size_t rows, std::size_t columns, Workspace& workspace);
+
+  // Whether anything is known: not of too many rows.
+  bool empty() const { return bits_ == nullptr || rows_ == 0 || rows_ > kMostRows; }
+  // Columns 64 * word .. of values: [all rows, n], n <= 64.
+  void set(std::size_t word, const float* values, std::size_t stride, std::size_t n) const;
+  std::uint64_t word(std::size_t index) const { return bits_[index]; }
+  // Bits of their own for some of the rows.
+  NonZeroBits rows_from(std::size_t first, std::size_t count) const;
+
+ private:
+  std::uint64_t* bits_ = nullptr;
+  std::size_t rows_ = 0, words_ = 0;
+};
+
+// The unit rows that a product has to read, or that it should read them all.
+struct UnitList {
+  bool pays = false;
+  std::span<const std::uint32_t> units;  // ascending; kListAhead more lie behind
+};
+
+// Room for such lists; every thread makes its own.
+class UnitLists {
+ public:
+  UnitLists() = default;
+  UnitLists(std::size_t k, Workspace& workspace);
+  // For a product with weight: [.., k]. The same for every thread.
+  UnitList list(const Region& region, const NonZeroBits& bits, const PackedWeight& weight) const;
 
  private:
   std::size_t stride_ = 0;
   std::uint32_t* base_ = nullptr;
 };
 
-// sums: [64] = one row of x times a panel, listed unit rows only.
-void listed_product(const RowOperand& x, std::size_t row, std::span<const std::uint32_t> list,
-                    const void* panel, float* sums);
+// sums: [rows, 64] = x times a panel, listed unit rows only.
+void listed_product(const RowOperand& x, std::span<const std::uint32_t> units, const void* panel,
+                    float* sums);
 
-// The part of one thread in y = x W^T; finish as in product_tiles, with one row at a time.
+// The part of one thread in y = x W^T; finish as in product_tiles.
 template <class Finish>
-void product_skipping_zeros(const Region& region, const RowOperand& x, const PackedWeight& weight,
-                            const NonZeroLists& lists, const TileScratch& scratch,
-                            const Finish& finish) {
+void product_of_listed(const Region& region, const RowOperand& x, const PackedWeight& weight,
+                       std::span<const std::uint32_t> units, const TileScratch& scratch,
+                       const Finish& finish) {
   float* sums = scratch.tile(region);
   const Share share = region.share(weight.panels());
-  for (std::size_t row = 0; row < x.rows; ++row) {
-    const auto list = lists.list(region, x, row);
-    for (std::size_t p = share.first; p < share.last; ++p) {
-      listed_product(x, row, list, weight.panel(p), sums);
-      finish(sums, row, 1, p);
-    }
+  for (std::size_t p = share.first; p < share.last; ++p) {
+    listed_product(x, units, weight.panel(p), sums);
+    finish(sums, 0, x.rows, p);
   }
 }
 

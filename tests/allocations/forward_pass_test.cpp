@@ -1,60 +1,16 @@
-// A forward pass after the first asks for no memory: this executable counts every operator new, and
-// every aligned_alloc, which workspaces use.
+// A forward pass after the first asks for no memory: blocks and encoders.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "allocations/allocation_count.h"
 #include "isa_check.h"
 #include "layers/block_reference.h"
 #include "models/bert.h"
 #include "tiny_bert.h"
 
-namespace {
-
-std::atomic<std::size_t> allocations = 0;
-
-void* counted(std::size_t size, std::size_t alignment) {
-  allocations.fetch_add(1);
-  void* memory = nullptr;
-  return posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
-}
-
-void* counted_or_throw(std::size_t size, std::size_t alignment) {
-  if (void* memory = counted(size, alignment)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  return counted(size, alignment);
-}
-
-// The other forms of new and delete call these.
-void* operator new(std::size_t size) {
-  return counted_or_throw(size, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return counted_or_throw(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-
 namespace fourfold {
 namespace {
-
-// How often work asks for memory.
-template <class Work>
-std::size_t count_allocations(const Work& work) {
-  const std::size_t before = allocations.load();
-  work();
-  return allocations.load() - before;
-}
 
 TEST_CASE("the instruction set asked for runs") { check_isa_asked_for(); }
 

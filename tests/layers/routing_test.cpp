@@ -43,7 +43,7 @@ RoutingResult run(const Rule& rule, std::vector<float> logits, std::size_t n_exp
   result.weights.resize(result.tokens * result.top_k);
   result.dropped.resize(result.tokens * result.top_k);
   choose_experts(rule.routing, rule.selection_bias, result, workspace);
-  drop_beyond_capacity(rule.routing, result);
+  drop_beyond_capacity(rule.routing, result, workspace);
   return result;
 }
 

@@ -21,11 +21,15 @@ namespace {
 //
 #include "kernels/generic/bf16_rows.inl.h"
 //
+#include "kernels/generic/non_zero.inl.h"
+//
 #include "kernels/generic/transpose.inl.h"
 //
 #include "kernels/generic/gemm_terms.inl.h"
 //
 #include "kernels/generic/gemm_panel.inl.h"
+//
+#include "kernels/generic/listed.inl.h"
 //
 #include "kernels/generic/gemm_table.inl.h"
 //

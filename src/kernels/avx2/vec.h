@@ -27,6 +27,17 @@ struct VecF32 {
                                std::size_t to_stride) {
     transpose_8x8(from, from_stride, to, to_stride);
   }
+  // to: [8, 16] = words first .. first + 7 of 16 rows.
+  static void turn(const float* const* rows, std::size_t first, float* to) {
+    turn_8x8([=](std::size_t r) { return rows[r] + first; }, to, 16);
+    turn_8x8([=](std::size_t r) { return rows[8 + r] + first; }, to + 8, 16);
+  }
+  // Bit i: lane i is neither 0 nor -0.
+  std::uint32_t non_zero() const {
+    const __m256i size = _mm256_slli_epi32(_mm256_castps_si256(v), 1);
+    const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
+    return 0xFFU ^ static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(zero)));
+  }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
   void store_part(float* p, std::size_t n) const { _mm256_maskstore_ps(p, lanes(n), v); }
   // The lanes from n on become x.

@@ -13,6 +13,8 @@ namespace {
 
 #include "kernels/generic/transpose_square.inl.h"
 //
+#include "kernels/avx512/turn_8x16.inl.h"
+//
 #include "kernels/avx512/vec.h"
 //
 #include "kernels/generic/unroll.inl.h"
@@ -21,11 +23,15 @@ namespace {
 //
 #include "kernels/generic/bf16_rows.inl.h"
 //
+#include "kernels/generic/non_zero.inl.h"
+//
 #include "kernels/generic/transpose.inl.h"
 //
 #include "kernels/generic/gemm_terms.inl.h"
 //
 #include "kernels/generic/gemm_panel.inl.h"
+//
+#include "kernels/generic/listed.inl.h"
 //
 #include "kernels/generic/gemm_table.inl.h"
 //

@@ -24,6 +24,15 @@ struct VecF32 {
                                std::size_t to_stride) {
     transpose_8x8(from, from_stride, to, to_stride);
   }
+  // to: [8, 16] = words first .. first + 7 of 16 rows. Whole rows of 16 are written: a read of one
+  // could not be served from two shorter stores.
+  static void turn(const float* const* rows, std::size_t first, float* to) {
+    turn_8x16(rows, first, to);
+  }
+  // Bit i: lane i is neither 0 nor -0.
+  std::uint32_t non_zero() const {
+    return _mm512_test_epi32_mask(_mm512_castps_si512(v), _mm512_set1_epi32(0x7FFFFFFF));
+  }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
   void store_part(float* p, std::size_t n) const { _mm512_mask_storeu_ps(p, lanes(n), v); }
   // The lanes from n on become x.

@@ -13,6 +13,8 @@ namespace {
 
 #include "kernels/generic/transpose_square.inl.h"
 //
+#include "kernels/avx512/turn_8x16.inl.h"
+//
 #include "kernels/avx512/vec.h"
 //
 #include "kernels/generic/unroll.inl.h"
@@ -20,6 +22,8 @@ namespace {
 #include "kernels/avx512_bf16/terms_dot.h"
 //
 #include "kernels/generic/gemm_panel.inl.h"
+//
+#include "kernels/generic/listed.inl.h"
 
 struct Tile {
   static constexpr std::size_t kRows = 4;
@@ -33,10 +37,16 @@ void panel_bf16(const void* a, std::size_t lda, const std::uint16_t* panel, cons
                                      (k + 1) / 2, add);
 }
 
-void listed_bf16(const void* a, const std::uint32_t* index, std::size_t count,
-                 const std::uint16_t* panel, float* c) {
-  listed_units<VecF32, TermsDot>(static_cast<const std::uint32_t*>(a), index, count,
-                                 reinterpret_cast<const std::uint32_t*>(panel), c);
+void listed_bf16(const void* a, std::size_t lda, const std::uint32_t* index, std::size_t count,
+                 const std::uint16_t* panel, float* c, std::size_t rows) {
+  listed_units<VecF32, TermsDot, Tile>(static_cast<const std::uint32_t*>(a), lda / 2, index, count,
+                                       reinterpret_cast<const std::uint32_t*>(panel), c, rows);
+}
+
+void features_bf16(const void* a, std::size_t lda, const float* const* features,
+                   const float* const* next, std::size_t k, float* c, std::size_t rows) {
+  feature_units<VecF32, TermsDot>(static_cast<const std::uint32_t*>(a), lda / 2, features, next,
+                                  (k + 1) / 2, c, rows);
 }
 
 // 24 independent chains: 12 would be limited by the latency.
@@ -56,6 +66,7 @@ double peak_probe_bf16(std::size_t rounds, float* sink) {
 
 }  // namespace
 
-constinit const Bf16Products kAvx512Bf16Products = {panel_bf16, listed_bf16, peak_probe_bf16};
+constinit const Bf16Products kAvx512Bf16Products = {panel_bf16, listed_bf16, features_bf16,
+                                                      peak_probe_bf16};
 
 }  // namespace fourfold

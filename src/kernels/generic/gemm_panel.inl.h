@@ -112,15 +112,3 @@ void gemm_units(const typename Terms::Row* a, std::size_t lda, const typename Te
     done += deep;
   } while (done < units);
 }
-
-// c: [64] = the sum over the listed unit rows.
-template <class V, class Terms>
-void listed_units(const typename Terms::Row* a, const std::uint32_t* index, std::size_t count,
-                  const typename Terms::Unit* panel, float* c) {
-  constexpr std::size_t kVecs = kPanel / V::kLanes;
-  V acc[1][kVecs];
-  unroll([&](auto v) __attribute__((always_inline)) { acc[0][v] = V::set(0.0F); }, std::make_index_sequence<kVecs>{});
-  for (std::size_t i = 0; i < count; ++i)
-    Terms::add(acc, a + index[i] * Terms::kRowStep, 0, panel + index[i] * kPanel);
-  unroll([&](auto v) __attribute__((always_inline)) { acc[0][v].store(c + v * V::kLanes); }, std::make_index_sequence<kVecs>{});
-}

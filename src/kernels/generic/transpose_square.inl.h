@@ -1,8 +1,10 @@
 // An 8 x 8 square of 32-bit words, turned in 256-bit registers; for AVX2 and AVX-512. Include
 // inside an anonymous namespace, before vec.h.
-inline void transpose_8x8(const float* from, std::size_t from_stride, float* to,
-                          std::size_t to_stride) {
-  const auto row = [&](std::size_t r) { return _mm256_loadu_ps(from + r * from_stride); };
+
+// at(r): where the words of row r begin.
+template <class Row>
+inline void turn_8x8(Row at, float* to, std::size_t to_stride) {
+  const auto row = [&](std::size_t r) { return _mm256_loadu_ps(at(r)); };
   const __m256 r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
   const __m256 r4 = row(4), r5 = row(5), r6 = row(6), r7 = row(7);
   // Pairs of rows, then fours, then the halves of the registers.
@@ -23,4 +25,9 @@ inline void transpose_8x8(const float* from, std::size_t from_stride, float* to,
   put(5, _mm256_permute2f128_ps(b1, b5, 0x31));
   put(6, _mm256_permute2f128_ps(b2, b6, 0x31));
   put(7, _mm256_permute2f128_ps(b3, b7, 0x31));
+}
+
+inline void transpose_8x8(const float* from, std::size_t from_stride, float* to,
+                          std::size_t to_stride) {
+  turn_8x8([=](std::size_t r) { return from + r * from_stride; }, to, to_stride);
 }

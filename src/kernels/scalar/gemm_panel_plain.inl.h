@@ -37,24 +37,52 @@ inline void gemm_panel_bf16_plain(const void* a, std::size_t lda, const std::uin
   gemm_rows_plain(static_cast<const float*>(a), lda, panel, c, rows, k, add);
 }
 
-// c: [64] = the sum of a[k] * panel[k, 0..64) over the k of the listed unit rows.
+// c: [rows, 64] = the sum of a[r, k] * panel[k, 0..64) over the k of the listed unit rows.
 template <class T>
-void listed_units_plain(const float* a, const std::uint32_t* index, std::size_t count,
-                        const T* panel, float* c) {
+void listed_units_plain(const float* a, std::size_t lda, const std::uint32_t* index,
+                        std::size_t count, const T* panel, float* c, std::size_t rows) {
   constexpr std::size_t kDepth = sizeof(float) / sizeof(T);
-  float acc[kPanel] = {};
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t k = index[i] * kDepth; k < (index[i] + 1) * kDepth; ++k)
-      for (std::size_t column = 0; column < kPanel; ++column)
-        acc[column] += a[k] * panel_value(panel, k, column);
-  for (std::size_t column = 0; column < kPanel; ++column) c[column] = acc[column];
+  for (std::size_t r = 0; r < rows; ++r) {
+    float acc[kPanel] = {};
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t k = index[i] * kDepth; k < (index[i] + 1) * kDepth; ++k)
+        for (std::size_t column = 0; column < kPanel; ++column)
+          acc[column] += a[r * lda + k] * panel_value(panel, k, column);
+    for (std::size_t column = 0; column < kPanel; ++column) c[r * kPanel + column] = acc[column];
+  }
 }
 
-inline void listed_row_plain(const float* a, const std::uint32_t* index, std::size_t count,
-                             const float* panel, float* c) {
-  listed_units_plain(a, index, count, panel, c);
+inline void listed_panel_plain(const float* a, std::size_t lda, const std::uint32_t* index,
+                               std::size_t count, const float* panel, float* c, std::size_t rows) {
+  listed_units_plain(a, lda, index, count, panel, c, rows);
 }
-inline void listed_row_bf16_plain(const void* a, const std::uint32_t* index, std::size_t count,
-                                  const std::uint16_t* panel, float* c) {
-  listed_units_plain(static_cast<const float*>(a), index, count, panel, c);
+inline void listed_panel_bf16_plain(const void* a, std::size_t lda, const std::uint32_t* index,
+                                    std::size_t count, const std::uint16_t* panel, float* c,
+                                    std::size_t rows) {
+  listed_units_plain(static_cast<const float*>(a), lda, index, count, panel, c, rows);
+}
+
+// c: [rows, 16] = a: [rows, k] times 16 features; value(feature, k).
+template <class Value>
+void features_plain(const float* a, std::size_t lda, std::size_t k, float* c, std::size_t rows,
+                    Value value) {
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t f = 0; f < kFeatures; ++f) {
+      float sum = 0;
+      for (std::size_t i = 0; i < k; ++i) sum += a[r * lda + i] * value(f, i);
+      c[r * kFeatures + f] = sum;
+    }
+}
+
+inline void features_f32_plain(const float* a, std::size_t lda, const float* const* features,
+                               const float* const*, std::size_t k, float* c, std::size_t rows) {
+  features_plain(a, lda, k, c, rows,
+                 [=](std::size_t f, std::size_t i) { return features[f][i]; });
+}
+inline void features_bf16_plain(const void* a, std::size_t lda, const float* const* features,
+                                const float* const*, std::size_t k, float* c, std::size_t rows) {
+  features_plain(static_cast<const float*>(a), lda, k, c, rows, [=](std::size_t f, std::size_t i) {
+    const auto word = __builtin_bit_cast(std::uint32_t, features[f][i / 2]);
+    return __builtin_bit_cast(float, i % 2 == 0 ? word << 16 : word & 0xFFFF0000U);
+  });
 }

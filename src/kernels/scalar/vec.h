@@ -10,6 +10,10 @@ struct VecF32 {
   static void transpose_square(const float* from, std::size_t, float* to, std::size_t) {
     __builtin_memcpy(to, from, sizeof(float));
   }
+  // 1: neither 0 nor -0.
+  std::uint32_t non_zero() const {
+    return (__builtin_bit_cast(std::uint32_t, v) & 0x7FFFFFFFU) != 0 ? 1 : 0;
+  }
   void store(float* p) const { *p = v; }
   void store_part(float* p, std::size_t n) const {
     if (n > 0) *p = v;
