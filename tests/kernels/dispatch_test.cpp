@@ -97,7 +97,6 @@ TEST_CASE("every table is complete") {
     CHECK((table->attention.pack_keys != nullptr));
     CHECK((table->attention.divide_row != nullptr));
     CHECK((table->rows.add != nullptr));
-    CHECK((table->rows.weighted_rows != nullptr));
   }
 }
 

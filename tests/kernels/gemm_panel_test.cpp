@@ -246,14 +246,14 @@ TEST_CASE("listed unit rows: the sum over them alone, in their order") {
           index.push_back(static_cast<std::uint32_t>(u));
         std::vector<float> c(65, kGuard);
         if (!bf16)
-          table.gemm.listed_f32(operands.x_f32.data(), index.data(), index.size(),
-                                operands.panel_f32.data(), c.data());
+          table.gemm.listed_f32(operands.x_f32.data(), 130, index.data(), index.size(),
+                                operands.panel_f32.data(), c.data(), 1);
         else
           table.gemm.listed_bf16(
               table.gemm.reads_bf16_rows ? static_cast<const void*>(operands.x_bf16.data())
                                          : static_cast<const void*>(operands.x_f32.data()),
-              index.data(), index.size(),
-              reinterpret_cast<const std::uint16_t*>(operands.panel_bf16.data()), c.data());
+              130, index.data(), index.size(),
+              reinterpret_cast<const std::uint16_t*>(operands.panel_bf16.data()), c.data(), 1);
         for (std::size_t column = 0; column < 64; ++column) {
           const auto k = [&](std::size_t i) { return index[i / depth] * depth + i % depth; };
           const float expected = bf16_sum(

@@ -50,7 +50,7 @@ void for_each_cut(const Check& check) {
         }
 }
 
-TEST_CASE("every (row, panel) is in exactly one task, of an even start and at most 512 rows") {
+TEST_CASE("every (row, panel) is in exactly one task, of an even start and at most kMostRows rows") {
   for_each_cut([](const TileTasks& tasks, const std::vector<std::vector<Task>>& lists) {
     std::vector<int> seen(tasks.tokens * tasks.panels);
     std::size_t wrong = 0;
@@ -124,7 +124,7 @@ TEST_CASE("tiles of sums do not overlap, for any thread and index") {
       for (std::size_t index = 0; index < 2; ++index)
         starts.push_back(scratch.tile(Region{runtime.pool(), thread, 3}, index));
     std::sort(starts.begin(), starts.end());
-    const std::size_t floats = std::min<std::size_t>(rows, 512) * 64;
+    const std::size_t floats = std::min(rows, TileTasks::kMostRows) * 64;
     for (std::size_t i = 1; i < starts.size(); ++i)
       CHECK(static_cast<std::size_t>(starts[i] - starts[i - 1]) >= floats);
     for (float* start : starts) std::fill_n(start, floats, 1.0F);  // all of it is there
