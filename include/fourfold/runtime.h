@@ -37,7 +37,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  std::string_view isa() const;  // the instruction set in use: scalar, avx2 or avx512
+  std::string_view isa() const;  // in use: scalar, avx2, avx512 or avx512_bf16
   unsigned threads() const;
   const std::string& threads_reason() const;  // why this many, for people
   std::vector<ThreadTime> thread_times() const;

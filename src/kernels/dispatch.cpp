@@ -10,7 +10,7 @@ namespace fourfold {
 namespace {
 
 struct Entry {
-  const KernelTable* table;
+  const KernelTable& (*table)();
   bool (*supported)();
 };
 
@@ -20,24 +20,33 @@ bool has_avx512() {
          __builtin_cpu_supports("fma");
 }
 
-// AVX-512 with its dot products of bf16.
-const KernelTable kAvx512Bf16Kernels = [] {
-  KernelTable table = kAvx512Kernels;
-  table.name = "avx512_bf16";
-  table.gemm.panel_bf16 = kAvx512Bf16Products.panel;
-  table.gemm.listed_bf16 = kAvx512Bf16Products.listed;
-  table.gemm.features_bf16 = kAvx512Bf16Products.features;
-  table.gemm.peak_probe_bf16 = kAvx512Bf16Products.peak_probe;
-  table.gemm.reads_bf16_rows = true;
-  return table;
-}();
+// AVX-512 with its dot products of bf16. Made at the first use: a layer may be built before main.
+const KernelTable& avx512_bf16_kernels() {
+  static const KernelTable made = [] {
+    KernelTable table = kAvx512Kernels;
+    table.name = "avx512_bf16";
+    table.gemm.panel_bf16 = kAvx512Bf16Products.panel;
+    table.gemm.listed_bf16 = kAvx512Bf16Products.listed;
+    table.gemm.features_bf16 = kAvx512Bf16Products.features;
+    table.gemm.peak_probe_bf16 = kAvx512Bf16Products.peak_probe;
+    table.gemm.reads_bf16_rows = true;
+    return table;
+  }();
+  return made;
+}
+
+template <const KernelTable& kTable>
+const KernelTable& table_of() {
+  return kTable;
+}
 
 // Best first. __builtin_cpu_supports also asks whether the system saves the registers.
-const std::array<Entry, 4> kEntries{{
-    {&kAvx512Bf16Kernels, [] { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }},
-    {&kAvx512Kernels, has_avx512},
-    {&kAvx2Kernels, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
-    {&kScalarKernels, [] { return true; }},
+constexpr std::array<Entry, 4> kEntries{{
+    {avx512_bf16_kernels, [] { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }},
+    {table_of<kAvx512Kernels>, has_avx512},
+    {table_of<kAvx2Kernels>,
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+    {table_of<kScalarKernels>, [] { return true; }},
 }};
 
 constexpr std::array<std::string_view, 6> kKnownNames{"scalar", "avx2",        "avx2_vnni",
@@ -52,7 +61,7 @@ std::string joined(const std::vector<std::string>& names) {
 std::vector<std::string> names(bool supported_only) {
   std::vector<std::string> list;
   for (const auto& entry : kEntries)
-    if (!supported_only || entry.supported()) list.emplace_back(entry.table->name);
+    if (!supported_only || entry.supported()) list.emplace_back(entry.table().name);
   return list;
 }
 
@@ -65,7 +74,7 @@ Choice choose() {
   const char* forced = std::getenv("FOURFOLD_ISA");
   if (forced == nullptr || *forced == '\0') {
     for (const auto& entry : kEntries)
-      if (entry.supported()) return {*entry.table, false};
+      if (entry.supported()) return {entry.table(), false};
     return {kScalarKernels, false};
   }
   if (const KernelTable* table = find_kernels(forced)) return {*table, true};
@@ -90,7 +99,7 @@ const Choice& choice() {
 
 const KernelTable* find_kernels(std::string_view name) {
   for (const auto& entry : kEntries)
-    if (name == entry.table->name) return entry.supported() ? entry.table : nullptr;
+    if (name == entry.table().name) return entry.supported() ? &entry.table() : nullptr;
   return nullptr;
 }
 

@@ -16,6 +16,16 @@
 namespace fourfold {
 namespace {
 
+// Asked for while variables of files get their first values: this file's come before the library's.
+const bool complete_before_main = [] {
+  for (const char* name : {"scalar", "avx2", "avx512", "avx512_bf16"}) {
+    const KernelTable* table = find_kernels(name);
+    if (table != nullptr && (table->gemm.panel_f32 == nullptr || table->name == nullptr))
+      return false;
+  }
+  return find_kernels("scalar") != nullptr;
+}();
+
 // Runs one case of this executable in a process of its own, as the choice is made once.
 std::string output_with_isa(const std::string& isa) {
   char path[4096];
@@ -98,6 +108,10 @@ TEST_CASE("every table is complete") {
     CHECK((table->attention.divide_row != nullptr));
     CHECK((table->rows.add != nullptr));
   }
+}
+
+TEST_CASE("tables are complete before main, where a program may build its layers") {
+  CHECK(complete_before_main);
 }
 
 TEST_CASE("dot products of bf16 come with rows in bf16, and change nothing else of AVX-512") {
