@@ -11,6 +11,7 @@
 
 #include "formats/safetensors_bytes.h"
 #include "formats/temp_folder.h"
+#include "fourfold/dtype.h"
 
 namespace fourfold::testing {
 
@@ -84,7 +85,8 @@ struct TinyBert {
     }
     header += "}";
     std::string data;
-    for (std::uint64_t k = 0; value && k < at / width; ++k) data += bytes_of(value(k));
+    for (std::uint64_t k = 0; value && k < at / width; ++k)
+      data += dtype == "BF16" ? bytes_of(to_bf16(value(k)).bits) : bytes_of(value(k));
     const std::string file = folder.write("model.safetensors", safetensors_bytes(header, data));
     std::filesystem::resize_file(file, 8 + header.size() + at);
     folder.write("config.json", config());

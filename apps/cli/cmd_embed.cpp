@@ -14,7 +14,7 @@ namespace fourfold::cli {
 namespace {
 
 struct Options : CommonOptions, EmbedOptions {
-  std::string model, text_file, out, dtype = "auto";
+  std::string model, text_file, out, dtype_text = "auto";
   std::vector<std::string> texts;
   bool yes = false, no = false;
 };
@@ -48,7 +48,10 @@ std::string npy(const Embeddings& e) {
 
 std::string json(const Embeddings& e) {
   JsonWriter writer;
-  writer.begin_object().field("schema", "fourfold.embed/1").field("dimension", e.dimension);
+  writer.begin_object()
+      .field("schema", "fourfold.embed/1")
+      .field("dtype", dtype_name(e.dtype))
+      .field("dimension", e.dimension);
   writer.key("embeddings").begin_array();
   for (std::size_t i = 0; i < e.count; ++i) {
     writer.begin_array(true);
@@ -70,9 +73,7 @@ std::string text(const Embeddings& e) {
 }
 
 int embed(Options& options) {
-  if (options.dtype != "auto" && options.dtype != "f32")
-    throw Error(ErrorCode::unsupported,
-                "--dtype " + options.dtype + ": supported are auto and f32");
+  options.dtype = parse_model_dtype(options.dtype_text);
   if (options.texts.empty() == options.text_file.empty())
     throw Error(ErrorCode::invalid_argument,
                 "give texts as arguments or --text FILE, one of the two");
@@ -119,7 +120,7 @@ void add_embed(CLI::App& program, Runner& run) {
   command->add_option("--max-length", options->max_length,
                       "tokens of a text, at most, added tokens included");
   command->add_option("--batch", options->batch, "texts per forward pass")->capture_default_str();
-  command->add_option("--dtype", options->dtype, "auto or f32")->capture_default_str();
+  command->add_option("--dtype", options->dtype_text, kModelDtypes)->capture_default_str();
   command->add_option("--out", options->out, "write the vectors as a NumPy file")
       ->type_name("X.npy");
   add_common(*command, *options, true);

@@ -15,7 +15,7 @@ namespace fourfold::cli {
 namespace {
 
 struct Options : CommonOptions, ProfileOptions {
-  std::string model, text_file, ids_file, html, dtype = "auto";
+  std::string model, text_file, ids_file, html, dtype_text = "auto";
   bool details = false, decode = false;
 };
 
@@ -24,9 +24,6 @@ void check_supported(const Options& options) {
     throw Error(ErrorCode::unsupported,
                 "--decode: an encoder has no cache to decode with; leave the option out. Supported "
                 "models: bert");
-  if (options.dtype != "auto" && options.dtype != "f32")
-    throw Error(ErrorCode::unsupported,
-                "--dtype " + options.dtype + ": supported are auto and f32");
   if (options.dead_threshold &&
       !(std::isfinite(*options.dead_threshold) && *options.dead_threshold >= 0))
     throw Error(ErrorCode::invalid_argument,
@@ -48,6 +45,7 @@ void read_text(Options& options) {
 
 int profile(Options& options) {
   check_supported(options);
+  options.dtype = parse_model_dtype(options.dtype_text);
   check_outputs({options.html, options.json_out}, {options.text_file, options.ids_file},
                 options.model);
   read_text(options);
@@ -102,7 +100,7 @@ void add_profile(CLI::App& program, Runner& run) {
                     "also firing rates and strongest neurons of each layer");
   command->add_option("--html", options->html, "also write the report as one HTML file")
       ->type_name("OUT");
-  command->add_option("--dtype", options->dtype, "auto or f32")->capture_default_str();
+  command->add_option("--dtype", options->dtype_text, kModelDtypes)->capture_default_str();
   command->add_flag("--decode", options->decode, "one token at a time (decoders only)");
   add_common(*command, *options, true);
   command->callback([options, &run] { run = [options] { return profile(*options); }; });

@@ -146,6 +146,13 @@ Progress progress_line(const CommonOptions& options, const std::string& unit) {
   };
 }
 
+std::optional<Dtype> parse_model_dtype(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16})
+    if (name == dtype_name(dtype)) return dtype;
+  throw Error(ErrorCode::unsupported, "--dtype " + name + ": supported are auto, f32 and bf16");
+}
+
 Threads threads_of(const CommonOptions& options) { return {options.threads.value_or(0), true}; }
 
 }  // namespace fourfold::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -28,6 +29,10 @@ std::string read_input(const std::string& path);  // a file, or "-" for stdin
 
 // A progress line on stderr, only on a terminal and without --quiet; empty otherwise.
 Progress progress_line(const CommonOptions& options, const std::string& unit);
+
+// --dtype of commands that run a model: auto is empty. Throws Error{unsupported}.
+inline constexpr const char* kModelDtypes = "auto (as stored), f32 or bf16";
+std::optional<Dtype> parse_model_dtype(const std::string& name);
 
 // The runtime that --threads asks for.
 Threads threads_of(const CommonOptions& options);

@@ -108,6 +108,7 @@ struct MachineReport {
   std::string cpu, isa;
   unsigned threads = 0;
   double peak_gflops_f32 = 0;
+  std::optional<double> peak_gflops_bf16;  // measured when the model computes in bf16
   double read_gbs = 0;
   std::uint64_t read_buffer_bytes = 0;
   std::vector<ThreadTime> thread_times;

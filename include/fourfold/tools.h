@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fourfold/dtype.h"
 #include "fourfold/profile.h"
 #include "fourfold/runtime.h"
 #include "fourfold/trace.h"
@@ -42,6 +43,7 @@ struct ProfileOptions {
   // definition of their own.
   std::optional<double> dead_threshold;
   std::vector<std::uint64_t> layers;  // report these only; empty: all
+  std::optional<Dtype> dtype;         // as in EmbedOptions
 };
 // Runs the model on the text, once for times and once for statistics. Throws
 // Error{invalid_argument} for an option out of range, an empty text, or an id outside the
@@ -57,11 +59,15 @@ struct EmbedOptions {
   // own, else its positions.
   std::optional<std::uint64_t> max_length;
   std::uint64_t batch = 32;  // texts per forward pass, 1 or more; changes no bit
+  // In which the model computes: bf16 rounds the weights of attention and FFNs. Default: the stored
+  // type; f16 is widened.
+  std::optional<Dtype> dtype;
 };
 struct Embeddings {
   std::size_t count = 0, dimension = 0;
   std::vector<float> values;  // [count, dimension]
   bool finite = true;         // false when a value is NaN or Inf
+  Dtype dtype = Dtype::f32;   // in which the model computed
 };
 // One vector per text. Throws Error{invalid_argument} for an option out of range.
 Embeddings embed_texts(const std::string& model, std::span<const std::string> texts,

@@ -15,6 +15,20 @@ namespace {
 constexpr std::size_t kMagnitudes = 1 << 15;  // upper 16 bits of a float without its sign
 constexpr std::uint64_t kNoRow = UINT64_MAX;
 
+double widened(float value) { return value; }
+double widened(Bf16 value) { return to_float(value); }
+
+template <class M>
+std::vector<double> squares_by_column(M matrix) {
+  std::vector<double> sums(matrix.cols);
+  for (std::size_t row = 0; row < matrix.rows; ++row)
+    for (std::size_t column = 0; column < matrix.cols; ++column) {
+      const double value = widened(matrix.row(row)[column]);
+      sums[column] += value * value;
+    }
+  return sums;
+}
+
 }  // namespace
 
 NeuronStatistics::NeuronStatistics(std::vector<double> down_energy, Detail detail,
@@ -192,14 +206,7 @@ std::vector<NeuronSample> NeuronStatistics::strongest(std::size_t neuron) const 
   return samples;
 }
 
-std::vector<double> column_energy(ConstMatrix down) {
-  std::vector<double> energy(down.cols);
-  for (std::size_t row = 0; row < down.rows; ++row)
-    for (std::size_t column = 0; column < down.cols; ++column) {
-      const double value = down.row(row)[column];
-      energy[column] += value * value;
-    }
-  return energy;
-}
+std::vector<double> column_energy(ConstMatrix down) { return squares_by_column(down); }
+std::vector<double> column_energy(ConstBf16Matrix down) { return squares_by_column(down); }
 
 }  // namespace fourfold

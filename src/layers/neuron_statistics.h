@@ -102,5 +102,6 @@ class NeuronStatistics : public FfnObserver {
 
 // ||down[:, i]||^2 per column i of down: [d_model, d_ff], in float64.
 std::vector<double> column_energy(ConstMatrix down);
+std::vector<double> column_energy(ConstBf16Matrix down);
 
 }  // namespace fourfold

@@ -1,5 +1,8 @@
 #include "models/bert.h"
 
+#include <algorithm>
+#include <variant>
+
 #include "base/check.h"
 #include "formats/file_error.h"
 #include "layers/neuron_statistics.h"
@@ -30,9 +33,32 @@ std::vector<float> read(const SafetensorsFile& file, const std::string& name) {
   return values;
 }
 
-ConstMatrix view(const std::vector<float>& values, std::size_t rows) {
-  return {values.data(), rows, values.size() / rows};
-}
+// A weight of the file in the type in which the model computes.
+class LoadedWeight {
+ public:
+  LoadedWeight(const SafetensorsFile& file, const std::string& name, Dtype dtype)
+      : rows_(file.find(name)->shape.front()) {
+    std::vector<float> values = read(file, name);
+    if (dtype == Dtype::f32) {
+      values_ = std::move(values);
+      return;
+    }
+    std::vector<Bf16> narrow(values.size());
+    std::transform(values.begin(), values.end(), narrow.begin(), to_bf16);
+    values_ = std::move(narrow);
+  }
+  Weight view() const {
+    return std::visit(
+        [&](const auto& values) -> Weight {
+          return MatrixView(values.data(), rows_, values.size() / rows_);
+        },
+        values_);
+  }
+
+ private:
+  std::variant<std::vector<float>, std::vector<Bf16>> values_;
+  std::uint64_t rows_;
+};
 
 }  // namespace
 
@@ -77,38 +103,47 @@ void BertEncoder::check(const SafetensorsFile& file, const ModelConfig& config) 
   }
 }
 
-BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& config) {
+Dtype BertEncoder::stored_dtype(const SafetensorsFile& file) {
+  const TensorEntry* up = file.find(BertNames(file).up(0, "weight"));
+  return up->dtype == TensorDtype::bf16 ? Dtype::bf16 : Dtype::f32;
+}
+
+BertEncoder BertEncoder::load(const SafetensorsFile& file, const ModelConfig& config,
+                              std::optional<Dtype> dtype) {
   check(file, config);
   const BertNames names(file);
-  const std::uint64_t d = config.d_model, f = config.d_ff;
+  const Dtype type = dtype.value_or(stored_dtype(file));
+  const std::uint64_t d = config.d_model;
   const auto norm = [&](const std::string& gamma, const std::string& beta) {
     return LayerNorm(read(file, gamma), read(file, beta), config.norm_eps);
   };
   const auto table = [&](const std::string& name) { return Embedding(read(file, name), d); };
 
-  BertEncoder model(config, table(names.word_embedding()), table(names.position_embedding()),
+  BertEncoder model(config, type, table(names.word_embedding()), table(names.position_embedding()),
                     table(names.type_embedding()),
                     norm(names.embedding_norm("weight"), names.embedding_norm("bias")));
   for (std::size_t i = 0; i < config.n_layers; ++i) {
     const auto weight = [&](std::string_view which) {
-      return read(file, names.attention(i, which, "weight"));
+      return LoadedWeight(file, names.attention(i, which, "weight"), type);
     };
     const auto bias = [&](std::string_view which) {
       return read(file, names.attention(i, which, "bias"));
     };
     const auto query = weight("query"), key = weight("key"), value = weight("value");
     const auto query_bias = bias("query"), key_bias = bias("key"), value_bias = bias("value");
-    const auto output = read(file, names.attention_output(i, "weight"));
+    const LoadedWeight output(file, names.attention_output(i, "weight"), type);
     const auto output_bias = read(file, names.attention_output(i, "bias"));
-    MultiHeadAttention attention({view(query, d), view(key, d), view(value, d), view(output, d),
-                                  query_bias, key_bias, value_bias, output_bias},
+    MultiHeadAttention attention({query.view(), key.view(), value.view(), output.view(), query_bias,
+                                  key_bias, value_bias, output_bias},
                                  config.n_heads);
 
-    const auto up = read(file, names.up(i, "weight")), up_bias = read(file, names.up(i, "bias"));
-    const auto down = read(file, names.down(i, "weight")),
+    const LoadedWeight up(file, names.up(i, "weight"), type),
+        down(file, names.down(i, "weight"), type);
+    const auto up_bias = read(file, names.up(i, "bias")),
                down_bias = read(file, names.down(i, "bias"));
-    DenseFfn ffn({view(up, f), view(down, d), up_bias, down_bias}, config.activation);
-    model.down_energy_.push_back(column_energy(view(down, d)));
+    DenseFfn ffn({up.view(), down.view(), up_bias, down_bias}, config.activation);
+    model.down_energy_.push_back(
+        std::visit([](const auto& w) { return column_energy(w); }, down.view()));
     model.blocks_.emplace_back(
         BlockOrder::post_norm,
         BlockParts{std::move(attention),

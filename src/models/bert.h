@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,9 +17,15 @@ namespace fourfold {
 
 class BertEncoder {
  public:
-  // Reads every tensor the configuration implies. Throws Error{missing_tensor}, Error{bad_file}
-  // (rule C2) for a shape that differs from the configuration's, before memory for it is taken.
-  static BertEncoder load(const SafetensorsFile& file, const ModelConfig& config);
+  // Reads every tensor the configuration implies. dtype: of the weights of attention and FFNs; the
+  // stored_dtype when empty. Norms, biases and embeddings stay float32. Throws
+  // Error{missing_tensor}, Error{bad_file} (rule C2) for a shape that differs from the
+  // configuration's, before memory for it is taken.
+  static BertEncoder load(const SafetensorsFile& file, const ModelConfig& config,
+                          std::optional<Dtype> dtype = std::nullopt);
+
+  // bf16 when the FFN weights of the first layer are stored in it, else f32. file: as checked.
+  static Dtype stored_dtype(const SafetensorsFile& file);
 
   // What load checks, from the headers alone: every implied tensor is there with its shape, and no
   // layer beyond the last.
@@ -38,20 +45,23 @@ class BertEncoder {
 
   const ModelConfig& config() const { return config_; }
   const std::vector<TransformerBlock>& blocks() const { return blocks_; }
+  Dtype dtype() const { return dtype_; }
   std::uint64_t packed_bytes() const;  // weights read in one forward pass, without embeddings
   // ||down[:, i]||^2 per neuron of a layer, for statistics.
   const std::vector<double>& down_energy(std::size_t layer) const { return down_energy_[layer]; }
 
  private:
-  BertEncoder(ModelConfig config, Embedding words, Embedding positions, Embedding types,
-              LayerNorm norm)
+  BertEncoder(ModelConfig config, Dtype dtype, Embedding words, Embedding positions,
+              Embedding types, LayerNorm norm)
       : config_(std::move(config)),
+        dtype_(dtype),
         words_(std::move(words)),
         positions_(std::move(positions)),
         types_(std::move(types)),
         embedding_norm_(std::move(norm)) {}
 
   ModelConfig config_;
+  Dtype dtype_;
   Embedding words_, positions_, types_;
   LayerNorm embedding_norm_;
   std::vector<TransformerBlock> blocks_;

@@ -139,8 +139,9 @@ std::string run_section(const ProfileReport& report) {
   fact("Processor", fmt::format("{}, instruction set {}, {} thread{}", machine.cpu, machine.isa,
                                 machine.threads, machine.threads == 1 ? "" : "s"));
   fact("Measured limits",
-       fmt::format("peak {} GFLOP/s in f32; memory read at {} GB/s from a buffer of {}",
-                   fixed(machine.peak_gflops_f32, 1), fixed(machine.read_gbs, 1),
+       fmt::format("peak {} GFLOP/s in {}; memory read at {} GB/s from a buffer of {}",
+                   fixed(machine.peak_gflops_bf16.value_or(machine.peak_gflops_f32), 1),
+                   machine.peak_gflops_bf16 ? "bf16" : "f32", fixed(machine.read_gbs, 1),
                    bytes_text(machine.read_buffer_bytes)));
   fact("Passes", fmt::format("timing {} s, statistics {} s", fixed(report.timing_seconds, 2),
                              fixed(report.statistics_seconds, 2)));

@@ -169,7 +169,9 @@ void write_text(JsonWriter& json, const ProfileReport& report) {
 void write_machine(JsonWriter& json, const MachineReport& machine) {
   json.key("machine").begin_object();
   json.field("cpu", machine.cpu).field("isa", machine.isa).field("threads", machine.threads);
-  json.key("peak_gflops").begin_object().field("f32", machine.peak_gflops_f32).end_object();
+  json.key("peak_gflops").begin_object().field("f32", machine.peak_gflops_f32);
+  if (machine.peak_gflops_bf16) json.field("bf16", *machine.peak_gflops_bf16);
+  json.end_object();
   json.field("read_gbs", machine.read_gbs);
   json.field("read_buffer_bytes", machine.read_buffer_bytes);
   json.key("threads_busy_wait").begin_array();

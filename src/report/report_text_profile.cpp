@@ -46,10 +46,12 @@ std::string head(const ProfileReport& report, TextStyle style) {
                                 grouped(report.text_tokens)),
                     kLabel, style);
   out += labelled("Machine",
-                  fmt::format("{}, {}, {} thread{}; peak {} GFLOP/s (f32), reads {} GB/s from {}",
+                  fmt::format("{}, {}, {} thread{}; peak {} GFLOP/s ({}), reads {} GB/s from {}",
                               shorten(visible_text(machine.cpu), 60), machine.isa, machine.threads,
-                              machine.threads == 1 ? "" : "s", fixed(machine.peak_gflops_f32, 1),
-                              fixed(machine.read_gbs, 1), bytes_text(machine.read_buffer_bytes)),
+                              machine.threads == 1 ? "" : "s",
+                              fixed(machine.peak_gflops_bf16.value_or(machine.peak_gflops_f32), 1),
+                              machine.peak_gflops_bf16 ? "bf16" : "f32", fixed(machine.read_gbs, 1),
+                              bytes_text(machine.read_buffer_bytes)),
                   kLabel, style);
   return out;
 }

@@ -26,7 +26,7 @@ class ModelWork : public BenchWork {
       : options_(options),
         place_(std::move(place)),
         workspace_(workspace),
-        encoder_(BertEncoder::load(file, config)),
+        encoder_(BertEncoder::load(file, config, options.dtype)),
         lengths_(options.batch, options.seq_len),
         ids_(options.batch * options.seq_len),
         hidden_(ids_.size() * config.d_model) {
@@ -75,7 +75,7 @@ class ModelWork : public BenchWork {
     const ModelConfig& config = encoder_.config();
     row.kind = "model";
     row.activation = activation_name(config.activation);
-    row.dtype = dtype_name(options_.dtype);
+    row.dtype = dtype_name(encoder_.dtype());
     row.d_model = config.d_model;
     row.d_ff = config.d_ff;
     row.tokens = ids_.size();
@@ -134,9 +134,6 @@ void ModelWork::add_details(BenchRow& row) {
 }  // namespace
 
 std::unique_ptr<BenchWork> make_model_work(const BenchOptions& options, Workspace& workspace) {
-  FOURFOLD_CHECK(options.dtype == Dtype::f32, unsupported,
-                 "[bench] a whole model computes in f32 only; leave --dtype " +
-                     std::string(dtype_name(options.dtype)) + " out");
   ModelPlace place = find_model(options.model);
   FOURFOLD_CHECK(!place.folder.empty(), unsupported,
                  place.weights +

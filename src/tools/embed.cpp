@@ -74,10 +74,11 @@ Embeddings embed_texts(const std::string& model_name, std::span<const std::strin
                        const Progress& progress) {
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
   FOURFOLD_CHECK(options.batch >= 1, invalid_argument, "batch is 0, expected at least 1");
-  const LoadedEncoder model = load_encoder(model_name);
+  const LoadedEncoder model = load_encoder(model_name, options.dtype);
   const Plan plan = make_plan(model, options);
   const std::size_t d = model.encoder.config().d_model;
-  Embeddings result{texts.size(), d, std::vector<float>(texts.size() * d), true};
+  Embeddings result{texts.size(), d, std::vector<float>(texts.size() * d), true,
+                    model.encoder.dtype()};
   for (std::size_t first = 0; first < texts.size(); first += options.batch) {
     const auto part =
         texts.subspan(first, std::min<std::size_t>(options.batch, texts.size() - first));

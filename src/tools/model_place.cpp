@@ -19,7 +19,7 @@ ModelPlace find_model(const std::string& model) {
   return place;
 }
 
-LoadedEncoder load_encoder(const std::string& model) {
+LoadedEncoder load_encoder(const std::string& model, std::optional<Dtype> dtype) {
   ModelPlace place = find_model(model);
   FOURFOLD_CHECK(
       !place.folder.empty(), unsupported,
@@ -28,7 +28,7 @@ LoadedEncoder load_encoder(const std::string& model) {
           "of a Hugging Face model");
   const ModelConfig config = read_model_config(place.folder);
   const SafetensorsFile file = SafetensorsFile::open(place.weights);
-  BertEncoder encoder = BertEncoder::load(file, config);
+  BertEncoder encoder = BertEncoder::load(file, config, dtype);
   WordPieceTokenizer tokenizer = WordPieceTokenizer::open(place.folder);
   FOURFOLD_CHECK(tokenizer.vocab_size() <= config.vocab_size, bad_file,
                  place.folder + ": the tokenizer has " + std::to_string(tokenizer.vocab_size()) +

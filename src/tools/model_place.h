@@ -2,6 +2,7 @@
 // folder.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "formats/safetensors.h"
@@ -20,11 +21,12 @@ struct LoadedEncoder {
   ModelPlace place;
   BertEncoder encoder;
   WordPieceTokenizer tokenizer;
-  std::string dtype;  // stored type of the first layer's weights
+  std::string stored;  // type of the first layer's weights in the file, as the file calls it
 };
 
-// Throws Error{unsupported} for a lone file without config.json.
-LoadedEncoder load_encoder(const std::string& model);
+// dtype: in which the model computes; empty: the stored type. Throws Error{unsupported} for a lone
+// file without config.json.
+LoadedEncoder load_encoder(const std::string& model, std::optional<Dtype> dtype = std::nullopt);
 
 // True when every value of m is finite.
 bool all_finite(ConstMatrix m);

@@ -31,11 +31,13 @@ double seconds_since(Clock::time_point begin) {
 }
 
 struct Limits {
-  double peak_gflops = 0, read_gbs = 0;
+  double peak_gflops_f32 = 0, peak_gflops = 0, read_gbs = 0;
 
   // Limits are measured before and after the passes; the larger one is the limit.
-  void measure(ThreadPool& pool, std::size_t bytes) {
-    peak_gflops = std::max(peak_gflops, measure_peak_gflops(pool, Dtype::f32));
+  void measure(ThreadPool& pool, Dtype dtype, std::size_t bytes) {
+    peak_gflops_f32 = std::max(peak_gflops_f32, measure_peak_gflops(pool, Dtype::f32));
+    peak_gflops = dtype == Dtype::f32 ? peak_gflops_f32
+                                      : std::max(peak_gflops, measure_peak_gflops(pool, dtype));
     read_gbs = std::max(read_gbs, measure_read_gbs(pool, bytes));
   }
 };
@@ -61,6 +63,15 @@ class ClockScope {
   Workspace& workspace_;
   StageClock* before_;
 };
+
+// The type in which the model computes, and how its weights came to it.
+std::string dtype_text(const LoadedEncoder& model) {
+  const bool bf16 = model.encoder.dtype() == Dtype::bf16;
+  std::string text(dtype_name(model.encoder.dtype()));
+  if (model.stored != (bf16 ? "BF16" : "F32"))
+    text += " (stored as " + model.stored + (bf16 ? ", rounded at load)" : ", widened at load)");
+  return text;
+}
 
 class Profiler {
  public:
@@ -186,8 +197,9 @@ LayerProfile Profiler::layer_profile(std::size_t index, const TimedPass& pass,
   if (seconds > 0) {
     layer.gflops = flops / seconds / 1e9;
     layer.gbs = bytes / seconds / 1e9;
-    const double least = std::max(flops / (report.machine.peak_gflops_f32 * 1e9),
-                                  bytes / (report.machine.read_gbs * 1e9));
+    const MachineReport& machine = report.machine;
+    const double peak = machine.peak_gflops_bf16.value_or(machine.peak_gflops_f32);
+    const double least = std::max(flops / (peak * 1e9), bytes / (report.machine.read_gbs * 1e9));
     layer.share_of_limit = least / seconds;
   }
   if (layer.share_of_limit > 1.05)
@@ -204,8 +216,7 @@ ProfileReport Profiler::run() {
   ProfileReport report;
   report.model_path = model_name_;
   report.architecture = config().architecture;
-  report.dtype =
-      model_.dtype == "F32" ? "f32" : "f32 (stored as " + model_.dtype + ", widened at load)";
+  report.dtype = dtype_text(model_);
   report.text_name = options_.text_name;
   report.n_layers = config().n_layers;
   report.d_model = config().d_model;
@@ -222,16 +233,17 @@ ProfileReport Profiler::run() {
   ThreadPool& pool = workspace_.runtime().pool();
   const std::size_t buffer = model_.encoder.packed_bytes();
   Limits limits;
-  limits.measure(pool, buffer);
+  limits.measure(pool, model_.encoder.dtype(), buffer);
   const TimedPass pass = timing_pass(report);
   const std::vector<NeuronStatistics> statistics = statistics_pass(report);
-  limits.measure(pool, buffer);
+  limits.measure(pool, model_.encoder.dtype(), buffer);
 
   report.tokens = statistics.front().tokens();
   report.machine.cpu = read_cpu_info().name;
   report.machine.isa = workspace_.runtime().isa();
   report.machine.threads = workspace_.runtime().threads();
-  report.machine.peak_gflops_f32 = limits.peak_gflops;
+  report.machine.peak_gflops_f32 = limits.peak_gflops_f32;
+  if (model_.encoder.dtype() == Dtype::bf16) report.machine.peak_gflops_bf16 = limits.peak_gflops;
   report.machine.read_gbs = limits.read_gbs;
   report.machine.read_buffer_bytes = buffer;
 
@@ -258,7 +270,7 @@ ProfileReport Profiler::run() {
 ProfileReport profile_model(const std::string& model_name, const ProfileOptions& options,
                             Workspace& workspace, const Progress& progress) {
   const CallerScope caller(workspace.runtime().pool().caller_cpu());
-  const LoadedEncoder model = load_encoder(model_name);
+  const LoadedEncoder model = load_encoder(model_name, options.dtype);
   for (const std::uint64_t layer : options.layers)
     FOURFOLD_CHECK(layer < model.encoder.config().n_layers, invalid_argument,
                    "layer " + std::to_string(layer) + " is asked for; the model has layers 0 to " +

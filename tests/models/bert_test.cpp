@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "fourfold/error.h"
 #include "fourfold/runtime.h"
 #include "tiny_bert.h"
 
+using fourfold::Dtype;
 using fourfold::testing::TempFolder;
 using fourfold::testing::TinyBert;
 
@@ -17,15 +19,16 @@ float some_value(std::uint64_t k) {
   return 0.4F * static_cast<float>(std::sin(0.7 * static_cast<double>(k * k % 101) + 0.1));
 }
 
-fourfold::BertEncoder load(const TempFolder& folder) {
+fourfold::BertEncoder load(const TempFolder& folder,
+                           std::optional<fourfold::Dtype> dtype = std::nullopt) {
   return fourfold::BertEncoder::load(
       fourfold::SafetensorsFile::open(folder.path() + "/model.safetensors"),
-      fourfold::read_model_config(folder.path()));
+      fourfold::read_model_config(folder.path()), dtype);
 }
 
 std::vector<float> run(const fourfold::BertEncoder& model, const std::vector<std::int32_t>& ids,
-                       const std::vector<std::size_t>& lengths) {
-  fourfold::Runtime runtime({.count = 2, .pin = false});
+                       const std::vector<std::size_t>& lengths, unsigned threads = 2) {
+  fourfold::Runtime runtime({.count = threads, .pin = false});
   fourfold::Workspace workspace(runtime);
   std::vector<float> out(ids.size() * 6);
   model.forward(ids, lengths, fourfold::Matrix(out.data(), ids.size(), 6), workspace);
@@ -44,14 +47,71 @@ fourfold::Error failure(const TempFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a sequence has the same bits alone and in a batch") {
+TEST_CASE("a sequence has the same bits alone, in a batch, and for any number of threads") {
   const TempFolder folder;
   TinyBert{}.write(folder, {}, some_value);
-  const auto model = load(folder);
-  const auto alone = run(model, {2, 7, 9, 3}, {4});
-  const auto batch = run(model, {2, 5, 3, 2, 7, 9, 3, 2, 3}, {3, 4, 2});
-  for (const float value : alone) CHECK(std::isfinite(value));
-  CHECK(std::vector<float>(batch.begin() + 18, batch.begin() + 42) == alone);
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    const auto model = load(folder, dtype);
+    const auto alone = run(model, {2, 7, 9, 3}, {4}, 1);
+    for (const float value : alone) CHECK(std::isfinite(value));
+    for (const unsigned threads : {1U, 2U, 3U}) {
+      const auto batch = run(model, {2, 5, 3, 2, 7, 9, 3, 2, 3}, {3, 4, 2}, threads);
+      CHECK(std::vector<float>(batch.begin() + 18, batch.begin() + 42) == alone);
+    }
+  }
+}
+
+TEST_CASE("the stored type is the default, and each layer has the type of the model") {
+  const TempFolder wide, narrow;
+  TinyBert{}.write(wide, {}, some_value);
+  TinyBert stored;
+  stored.dtype = "BF16";
+  stored.write(narrow, {}, some_value);
+  CHECK(load(wide).dtype() == Dtype::f32);
+  CHECK(load(narrow).dtype() == Dtype::bf16);
+  for (const TempFolder* folder : {&wide, &narrow})
+    for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+      const auto model = load(*folder, dtype);
+      CHECK(model.dtype() == dtype);
+      for (const auto& block : model.blocks()) {
+        CHECK(block.attention().dtype() == dtype);
+        CHECK(std::get<fourfold::DenseFfn>(block.ffn()).dtype() == dtype);
+      }
+    }
+}
+
+TEST_CASE("bf16 rounds the weights of attention and FFNs, nothing else of the file") {
+  // Whether the k-th value of the file belongs to such a weight.
+  std::vector<bool> is_weight;
+  for (const auto& [name, shape] : TinyBert{}.tensors()) {
+    std::uint64_t size = 1;
+    for (const auto dimension : shape) size *= dimension;
+    is_weight.insert(is_weight.end(), size,
+                     name.starts_with("encoder.layer.") && shape.size() == 2);
+  }
+  const auto written = [&](const TempFolder& folder, bool weights, bool others) {
+    TinyBert{}.write(folder, {}, [&](std::uint64_t k) {
+      const bool round = is_weight[k] ? weights : others;
+      return round ? fourfold::round_to_bf16(some_value(k)) : some_value(k);
+    });
+  };
+  const TempFolder plain, weights, all;
+  written(plain, false, false);
+  written(weights, true, false);
+  written(all, true, true);
+  const auto result = [](const TempFolder& folder) {
+    return run(load(folder, Dtype::bf16), {2, 5, 6, 3}, {4});
+  };
+  CHECK(result(plain) == result(weights));
+  CHECK(result(plain) != result(all));
+
+  const TempFolder stored;
+  TinyBert narrow;
+  narrow.dtype = "BF16";
+  narrow.write(stored, {}, some_value);
+  CHECK(run(load(stored), {2, 5, 6, 3}, {4}) == result(all));
+  // Statistics weigh neurons by the weights that are used.
+  CHECK(load(plain, Dtype::bf16).down_energy(1) == load(weights).down_energy(1));
 }
 
 TEST_CASE("the bert. prefix and the old norm names load to the same model") {

@@ -138,13 +138,62 @@ def test_embeddings_agree_with_golden_values(embedder: Embedder, model_dir: Path
     assert largest_difference(ours, golden["embeddings"]) <= TOLERANCE
 
 
-def test_batch_and_threads_change_no_bit(embedder: Embedder) -> None:
+def test_bf16_embeddings_agree_with_transformers(
+    embedder: Embedder,
+    reference_tokens: list[Array],
+    detected: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Against the model in float32, with all its weights as stored.
+
+    Six layers of four products each round two operands, at most 2^-9 of a value each. Roundings are
+    independent, so errors add up to sqrt(6 * 4 * 2) 2^-9 of a vector; attention between its
+    products rounds four operands more: sqrt(6 * 6 * 2) 2^-9 = 1.7e-2 in all.
+    """
+    from reference_encoder import pool
+
+    expected = np.array([pool(tokens) for tokens in reference_tokens], dtype=np.float64)
+    for isa in detected:
+        options = ("--max-length", str(MAX_LENGTH), "--dtype", "bf16")
+        ours = embedder(sentences(), *options, isa=isa).astype(np.float64)
+        errors = np.linalg.norm(ours - expected, axis=1)  # the expected vectors have length 1
+        cosines = (ours * expected).sum(axis=1)
+        with capsys.disabled():
+            print(
+                f"\nembed in bf16, {isa}: relative error {errors.max():.1e} (mean "
+                f"{errors.mean():.1e}), least cosine {cosines.min():.6f}"
+            )
+        assert 1e-4 < errors.max() <= 1.7e-2
+        assert cosines.min() > 0.999
+
+
+def test_the_type_that_was_asked_for_is_the_one_that_runs(
+    run_fourfold: Run, model_dir: Path
+) -> None:
+    """And that is printed; the model is stored in float32."""
+    vectors = {}
+    for dtype, used in (("auto", "f32"), ("f32", "f32"), ("bf16", "bf16")):
+        done = run_fourfold("embed", model_dir, "--dtype", dtype, "--json", "--", "a text")
+        result = json.loads(done.stdout)
+        assert result["dtype"] == used
+        vectors[dtype] = result["embeddings"][0]
+        done = run_fourfold("profile", model_dir, "--dtype", dtype, "--max-tokens", "17", "--json")
+        profile = json.loads(done.stdout)
+        assert profile["model"]["dtype"].split()[0] == used
+        assert set(profile["machine"]["peak_gflops"]) == {"f32", used}
+    assert profile["model"]["dtype"] == "bf16 (stored as F32, rounded at load)"
+    assert vectors["auto"] == vectors["f32"] != vectors["bf16"]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_batch_and_threads_change_no_bit(embedder: Embedder, dtype: str) -> None:
     # Without the longest ones, which only cost time here.
     texts = [text for text in sentences() if len(text) < 400][:96]
-    expected = embedder(texts, "--batch", "1", "--threads", "1")
+    expected = embedder(texts, "--dtype", dtype, "--batch", "1", "--threads", "1")
     for batch in ("1", "7", "64"):
         for threads in ("1", "2"):
-            found = embedder(texts, "--batch", batch, "--threads", threads, chunk=len(texts))
+            options = ("--dtype", dtype, "--batch", batch, "--threads", threads)
+            found = embedder(texts, *options, chunk=len(texts))
             assert found.tobytes() == expected.tobytes(), f"batch {batch}, threads {threads}"
 
 
