@@ -1,18 +1,24 @@
-"""Wrong gradients to plant: where, the exact text, what takes its place, and what it is."""
+"""Wrong gradients, and wrong values they come from, to plant: where, the exact text, what takes its
+place, and what it is."""
 
 from dataclasses import dataclass
 
-CORE = "layers/ffn_core.cpp"
-SUMS = "ops/gemm_grad.cpp"
+PASS = "layers/ffn_pass.cpp"
+FORWARD = "layers/moe_forward.cpp"
 MOE = "layers/moe_ffn.cpp"
+EXPAND = "ops/expand.cpp"
+SUMS = "ops/gemm_grad.cpp"
+WEIGHT = "ops/packed_weight.cpp"
+ROWS = "ops/row_operand.cpp"
+TILES = "ops/product_tiles.h"
 ROUTER = "ops/expert_router.cpp"
 LOSSES = "layers/router_losses.cpp"
 LOOPS = "kernels/generic/activation_loops.inl.h"
 SIGMOID = "kernels/generic/activation_sigmoid.inl.h"
 PIECES = "kernels/generic/activation_piecewise.inl.h"
-GELU = "kernels/generic/activation_gelu.inl.h"
 COMMON = "kernels/generic/activation.inl.h"
-# The source that is compiled for a changed header; the tests run its instruction set.
+# The sources that are compiled for a changed header, one of kernels and another one; the tests run
+# this instruction set.
 SCALAR = "kernels/scalar/scalar.cpp"
 
 
@@ -25,87 +31,179 @@ class Mutant:
 
     @property
     def source(self) -> str:
-        return self.file if self.file.endswith(".cpp") else SCALAR
+        if self.file.endswith(".cpp"):
+            return self.file
+        return SCALAR if self.file.startswith("kernels/") else PASS
 
 
 MUTANTS = [
     Mutant(
-        CORE,
-        "bias_gradient(dup, {}, grads.up_bias, workspace);",
-        "(void)dup;",
+        PASS,
+        "dx.row(first).data() + p * kPanel, dx.stride, rows,",
+        "dx.row(first).data() + p * kPanel, dx.stride, rows - 1,",
+        "dx of the last row of a tile is not written",
+    ),
+    Mutant(
+        PASS,
+        "up_bias = zeros(!grads.up_bias.empty());",
+        "",
         "up_bias is not summed",
     ),
     Mutant(
-        CORE,
-        "bias_gradient(dgate, {}, grads.gate_bias, workspace);",
-        "bias_gradient(dup, {}, grads.gate_bias, workspace);",
+        PASS,
+        "keep(tile(dgate_tile), p, first, dgate, dgate_turned, gate_bias, turned);",
+        "keep(tile(dh), p, first, dgate, dgate_turned, gate_bias, turned);",
+        "everything of gate from the gradient of up",
+    ),
+    Mutant(
+        PASS,
+        "keep(tile(dh), p, first, dup, dup_turned, up_bias, turned);",
+        "keep(tile(hidden), p, first, dup, dup_turned, up_bias, turned);",
+        "the gradient of up from a buffer of another step",
+    ),
+    Mutant(
+        PASS,
+        "add_sums(piece.gate_bias, grads.gate_bias, region);",
+        "add_sums(piece.up_bias, grads.gate_bias, region);",
         "gate_bias from the gradient of up",
     ),
     Mutant(
-        CORE,
-        "bias_gradient(dy, weights, grads.down_bias, workspace);",
-        "bias_gradient(dy, {}, grads.down_bias, workspace);",
+        PASS,
+        "add_bias_gradient(region, dy, weights, grads.down_bias);",
+        "add_bias_gradient(region, dy, {}, grads.down_bias);",
         "down_bias without the routing weight",
     ),
     Mutant(
-        CORE,
-        "weight_gradient(dgate, x_in, grads.gate, workspace);",
-        "weight_gradient(dup, x_in, grads.gate, workspace);",
+        PASS,
+        "region, piece.dgate_turned.operand(), piece.x_panels, tiles, grads.gate);",
+        "region, piece.dup_turned.operand(), piece.x_panels, tiles, grads.gate);",
         "gate from the gradient of up",
     ),
     Mutant(
-        CORE,
-        "weight_gradient(dy_in, hidden, grads.down, workspace);",
-        "weight_gradient(dy_in, dup, grads.down, workspace);",
+        PASS,
+        "if (!hidden_panels.empty()) hidden_panels.store(p, first, tile(hidden));",
+        "if (!hidden_panels.empty()) hidden_panels.store(p, first, tile(dh));",
         "down from a buffer of another step",
     ),
     Mutant(
-        CORE,
-        "gemm_add(dgate, core.gate_back, dx, workspace);",
-        "gemm_add(dgate, core.up_back, dx, workspace);",
+        PASS,
+        "{piece.dgate.operand(), &core.gate_back}",
+        "{piece.dgate.operand(), &core.up_back}",
         "dx through up where it is gate",
     ),
     Mutant(
-        CORE,
-        "gemm_add(dgate, core.gate_back, dx, workspace);",
-        "(void)dgate;",
+        PASS,
+        "product_tiles(region, {terms, core.gated() ? 2U : 1U}, tiles,",
+        "product_tiles(region, {terms, 1U}, tiles,",
         "dx without the part of gate",
     ),
     Mutant(
-        CORE,
-        "for (float& value : dup.row(r)) value *= weights[r];",
+        PASS,
+        "for (std::size_t i = 0; i < n; ++i) dh[at + i] *= weight;",
         "",
         "routing weight missing behind down",
     ),
     Mutant(
-        CORE,
-        "for (float& value : hidden.row(r)) value *= weights[r];",
+        PASS,
+        "for (std::size_t i = 0; i < n; ++i) hidden[at + i] *= weight;",
         "",
         "routing weight missing in the gradient of down",
     ),
     Mutant(
-        CORE,
+        PASS,
         "weight_grads[r] += dot(dy.row(r), core.down_bias);",
         "weight_grads[r] -= dot(dy.row(r), core.down_bias);",
         "sign of down_bias in the gradient of a routing weight",
     ),
     Mutant(
-        CORE,
-        "weight_grads[r] = dot(dup.row(r), hidden.row(r));",
-        "weight_grads[r] = dot(hidden.row(r), hidden.row(r));",
+        PASS,
+        "dots.row(first + r)[p] = dot({dh + at, n}, {hidden + at, n});",
+        "dots.row(first + r)[p] = dot({hidden + at, n}, {hidden + at, n});",
         "gradient of a routing weight from the wrong buffer",
     ),
     Mutant(
-        CORE,
-        "if (bf16) round_rows_to_bf16(hidden, hidden, workspace);",
-        "",
+        PASS,
+        "for (const float part : piece.dots.row(r)) weight_grads[r] += part;",
+        "weight_grads[r] += piece.dots.row(r)[0];",
+        "gradient of a routing weight from the first panel alone",
+    ),
+    Mutant(
+        PASS,
+        "act.backward[kind](up, dh + at, dh + at, n);",
+        "act.backward[kind](up, hidden + at, dh + at, n);",
+        "dense: hidden for its gradient",
+    ),
+    Mutant(
+        PASS,
+        "hidden_panels = TokenPanels(n, d_ff, dtype, workspace);",
+        "hidden_panels = TokenPanels(n, d_ff, Dtype::f32, workspace);",
         "bf16: hidden not rounded again in backward",
     ),
     Mutant(
+        PASS,
+        "row[i] += to.weights[first + r] * bias[i];",
+        "row[i] += bias[i];",
+        "forward: the bias of down without the routing weight",
+    ),
+    Mutant(
+        PASS,
+        "const std::size_t token = to.tokens.empty() ? first + r : to.tokens[first + r];",
+        "const std::size_t token = first + r;",
+        "forward: an expert's rows added to other tokens",
+    ),
+    Mutant(
+        EXPAND,
+        "keep(to.gate, r, gate);\n",
+        "keep(to.gate, r, up);\n",
+        "forward: up saved for gate",
+    ),
+    Mutant(
+        EXPAND,
+        "for (std::size_t i = 0; i < columns; ++i) hidden[i] *= weight;",
+        "",
+        "forward: hidden without the routing weight",
+    ),
+    Mutant(
+        EXPAND,
+        "panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, false);",
+        "panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, true);",
+        "forward: up goes on from the sums of the tile before",
+    ),
+    Mutant(
+        ROWS,
+        "if (weight_ == Dtype::bf16)\n    gemm.round_row(values, to, n);\n  else",
+        "",
+        "bf16: left operands are not rounded",
+    ),
+    Mutant(
+        ROWS,
+        "r + 1 < values.rows ? values.row(r + 1).data() : kZeros,",
+        "values.row(r).data(),",
+        "bf16: every odd token replaced by the one before it",
+    ),
+    Mutant(
+        TILES,
+        "i > 0);",
+        "false);",
+        "a sum of two terms forgets the first",
+    ),
+    Mutant(
+        WEIGHT,
+        "result.set_block_transposed(k, n, block);",
+        "result.set_block(k, n, block);",
+        "panels of backward hold turned blocks",
+    ),
+    Mutant(
         SUMS,
-        "to[n * from.rows + t] = from.row(t)[n];",
-        "to[n * from.rows + t] = -from.row(t)[n];",
-        "sign of all weight gradients",
+        "to.store(p * kPanel + column, first, turned + column * values.rows, values.rows);",
+        "to.store(p * kPanel + column, first, turned, values.rows);",
+        "weight gradients: the first column of a panel for all",
+    ),
+    Mutant(
+        SUMS,
+        "add(sums + r * kPanel, dw.row(first + r).data() + p * kPanel, width);",
+        "add(sums + r * kPanel, dw.row(first + r).data(), width);",
+        "weight gradients: all panels in the place of the first",
     ),
     Mutant(
         SUMS,
@@ -118,6 +216,24 @@ MUTANTS = [
         "for (std::size_t i = 0; i < width; ++i) sums[i] += factor * row[i];",
         "for (std::size_t i = 0; i < width; ++i) sums[i] = factor * row[i];",
         "bias gradients of one token only",
+    ),
+    Mutant(
+        FORWARD,
+        "row[c] = from[c] * weights[i];",
+        "row[c] = from[c];",
+        "weight_input: forward without the weight",
+    ),
+    Mutant(
+        FORWARD,
+        "rows.contract.weights = weights;\n    rows.contract.add = true;",
+        "rows.contract.add = true;",
+        "forward: the bias of the shared expert without its gate",
+    ),
+    Mutant(
+        FORWARD,
+        "const std::size_t first = std::max(plan.offsets[e], begin);",
+        "const std::size_t first = std::max(plan.offsets[0], begin);",
+        "forward: an expert gets the rows of those before it, too",
     ),
     Mutant(
         MOE,
@@ -157,7 +273,7 @@ MUTANTS = [
     ),
     Mutant(
         MOE,
-        "weight_grads[t] * weights[t] * sigmoid(-saved.shared_logits[t]);",
+        "weight_grads[t] * weights[t] * exact_sigmoid(-saved.shared_logits[t]);",
         "weight_grads[t] * weights[t];",
         "a factor of the sigmoid's derivative is missing",
     ),

@@ -37,6 +37,8 @@ class Case:
     losses: dict[str, Any] = field(default_factory=dict)  # load_balance, z_loss, mask
     n_experts: int = N_EXPERTS
     dtype: str = "float32"
+    d_model: int = D_MODEL
+    d_ff: int = D_FF
 
     @property
     def is_moe(self) -> bool:
@@ -116,6 +118,8 @@ def moe_option_cases() -> list[Case]:
             losses={"load_balance": 0.5, "z_loss": 0.4, "mask": _mask()},
         ),
         _moe("dense-experts", kind="moe_dense", activation="gelu", shared="dense"),
+        # More columns than one panel of 64 on every side.
+        _moe("wide", d_model=67, d_ff=131, shared="gated", shared_gate=True),
     ]
 
 
@@ -144,17 +148,18 @@ def _values(rng: np.random.Generator, *shape: int, scale: float, shift: float = 
 
 
 def _ffn_arrays(
-    rng: np.random.Generator, gated: bool, bias: bool, d_ff: int, wide: float, *lead: int
+    rng: np.random.Generator, case: Case, gated: bool, d_ff: int, wide: float, *lead: int
 ) -> dict[str, Array]:
-    arrays = {"up": _values(rng, *lead, d_ff, D_MODEL, scale=0.4 * wide, shift=0.05)}
+    d = case.d_model
+    arrays = {"up": _values(rng, *lead, d_ff, d, scale=0.4 * wide, shift=0.05)}
     if gated:
-        arrays["gate"] = _values(rng, *lead, d_ff, D_MODEL, scale=0.45 * wide, shift=-0.03)
-    arrays["down"] = _values(rng, *lead, D_MODEL, d_ff, scale=0.3, shift=0.02)
-    if bias:
+        arrays["gate"] = _values(rng, *lead, d_ff, d, scale=0.45 * wide, shift=-0.03)
+    arrays["down"] = _values(rng, *lead, d, d_ff, scale=0.3, shift=0.02)
+    if case.bias:
         arrays["up_bias"] = _values(rng, *lead, d_ff, scale=0.5, shift=0.1)
         if gated:
             arrays["gate_bias"] = _values(rng, *lead, d_ff, scale=0.5, shift=0.2)
-        arrays["down_bias"] = _values(rng, *lead, D_MODEL, scale=0.5, shift=-0.1)
+        arrays["down_bias"] = _values(rng, *lead, d, scale=0.5, shift=-0.1)
     return arrays
 
 
@@ -171,24 +176,24 @@ def _draw(case: Case, seed: int) -> Inputs:
     wide = 4.0 if case.activation in ("relu6", "swiglu_oai") else 1.0
     gated = case.kind in ("gated", "moe")
     lead = (case.n_experts,) if case.is_moe else ()
-    weights = _ffn_arrays(rng, gated, case.bias, D_FF, wide, *lead)
+    weights = _ffn_arrays(rng, case, gated, case.d_ff, wide, *lead)
     if case.is_moe:
-        weights["router"] = _values(rng, case.n_experts, D_MODEL, scale=0.5, shift=0.03)
+        weights["router"] = _values(rng, case.n_experts, case.d_model, scale=0.5, shift=0.03)
         if case.router_bias:
             weights["router_bias"] = _values(rng, case.n_experts, scale=0.4)
         if case.selection_bias:
             weights["selection_bias"] = _values(rng, case.n_experts, scale=0.2)
         if case.shared:
-            arrays = _ffn_arrays(rng, case.shared == "gated", case.bias, SHARED_D_FF, 1.0)
+            arrays = _ffn_arrays(rng, case, case.shared == "gated", SHARED_D_FF, 1.0)
             weights.update({"shared." + name: value for name, value in arrays.items()})
         if case.shared_gate:
-            weights["shared_gate"] = _values(rng, D_MODEL, scale=0.6)
+            weights["shared_gate"] = _values(rng, case.d_model, scale=0.6)
     if case.dtype == "bfloat16":
         for name in weights:
             if name.split(".")[-1] in ("gate", "up", "down"):
                 weights[name] = round_to_bf16(weights[name]).astype(np.float32)
-    x = _values(rng, BATCH, SEQ, D_MODEL, scale=1.0, shift=0.1)
-    dy = _values(rng, BATCH, SEQ, D_MODEL, scale=0.8, shift=-0.05)
+    x = _values(rng, BATCH, SEQ, case.d_model, scale=1.0, shift=0.1)
+    dy = _values(rng, BATCH, SEQ, case.d_model, scale=0.8, shift=-0.05)
     return Inputs(weights, x, dy)
 
 
