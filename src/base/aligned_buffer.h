@@ -1,5 +1,5 @@
-// Owning storage on 64-byte boundaries: one cache line, and one AVX-512 register. Large storage lies
-// on large pages where the system gives them.
+// Owning storage on 64-byte boundaries: one cache line, and one AVX-512 register. Large storage
+// lies on large pages where the system gives them.
 #pragma once
 
 #include <sys/mman.h>

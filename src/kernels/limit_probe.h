@@ -10,7 +10,8 @@
 namespace fourfold {
 
 // Billions of floating-point operations per second of the fastest multiply-add of the instruction
-// set in use for weights of that type, on all threads of the pool: the median of several short runs.
+// set in use for weights of that type, on all threads of the pool: the median of several short
+// runs.
 double measure_peak_gflops(ThreadPool& pool, Dtype dtype);
 
 // GB/s (10^9 bytes) at which the pool reads a buffer of that size over and over, each thread its

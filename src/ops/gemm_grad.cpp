@@ -22,8 +22,9 @@ void turn_columns(const Region& region, ConstMatrix from, const RowBuffer& to,
   for (std::size_t p = share.first; p < share.last; ++p)
     for (std::size_t first = 0; first < from.rows; first += TileTasks::kMostRows) {
       const std::size_t rows = std::min(TileTasks::kMostRows, from.rows - first);
-      const ConstMatrix values = from.rows_from(first, rows).cols_from(
-          p * kPanel, std::min(kPanel, from.cols - p * kPanel));
+      const ConstMatrix values =
+          from.rows_from(first, rows)
+              .cols_from(p * kPanel, std::min(kPanel, from.cols - p * kPanel));
       if (!to.empty()) turn_tile(values, p, first, to, scratch.tile(region));
       if (!panels.empty()) panels.store(p, first, values);
     }

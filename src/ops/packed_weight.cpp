@@ -39,9 +39,7 @@ bool all_finite(std::span<const Bf16> values) {
   return bad == 0;
 }
 
-void copy_row(std::span<const float> from, float* to) {
-  std::copy(from.begin(), from.end(), to);
-}
+void copy_row(std::span<const float> from, float* to) { std::copy(from.begin(), from.end(), to); }
 void copy_row(std::span<const Bf16> from, Bf16* to) { std::copy(from.begin(), from.end(), to); }
 void copy_row(std::span<const Bf16> from, float* to) {
   std::transform(from.begin(), from.end(), to, to_float);

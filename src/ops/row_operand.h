@@ -68,8 +68,8 @@ class TokenPanels {
   std::size_t panels() const { return panels_; }
   std::size_t columns() const { return columns_; }
   const void* panel(std::size_t p) const { return data_ + p * panel_bytes_; }
-  // Tokens first .. first + rows of one panel; values: [rows, n], missing columns become 0. first is
-  // even, and rows, too, unless they are the last.
+  // Tokens first .. first + rows of one panel; values: [rows, n], missing columns become 0. first
+  // is even, and rows, too, unless they are the last.
   void store(std::size_t p, std::size_t first, ConstMatrix values) const;
 
  private:

@@ -57,7 +57,8 @@ struct TileTasks {
 // kTurnedPad floats between the rows of a turned one.
 class TileScratch {
  public:
-  static constexpr std::size_t kTurnedPad = 16;  // rows then do not start on the same few cache sets
+  static constexpr std::size_t kTurnedPad =
+      16;  // rows then do not start on the same few cache sets
 
   TileScratch(std::size_t rows, std::size_t tiles, Workspace& workspace)
       : tile_((std::min(rows, TileTasks::kMostRows) + kTurnedPad) * kPanel),

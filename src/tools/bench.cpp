@@ -36,7 +36,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-
 // One implementation in one row.
 struct Contender {
   std::string name, version;

@@ -50,7 +50,8 @@ void for_each_cut(const Check& check) {
         }
 }
 
-TEST_CASE("every (row, panel) is in exactly one task, of an even start and at most kMostRows rows") {
+TEST_CASE(
+    "every (row, panel) is in exactly one task, of an even start and at most kMostRows rows") {
   for_each_cut([](const TileTasks& tasks, const std::vector<std::vector<Task>>& lists) {
     std::vector<int> seen(tasks.tokens * tasks.panels);
     std::size_t wrong = 0;

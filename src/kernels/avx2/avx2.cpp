@@ -59,8 +59,7 @@ struct Tile {
 }  // namespace
 
 constinit const KernelTable kAvx2Kernels = {
-    "avx2", make_gemm_kernels<VecF32, Tile>(),
-    make_activation_kernels<VecF32>(), make_row_kernels<VecF32>(),
-    make_attention_kernels<VecF32, 6, 2>()};
+    "avx2", make_gemm_kernels<VecF32, Tile>(), make_activation_kernels<VecF32>(),
+    make_row_kernels<VecF32>(), make_attention_kernels<VecF32, 6, 2>()};
 
 }  // namespace fourfold

@@ -19,7 +19,8 @@ struct VecF32 {
   }
   // Two shifts: a mask would take one of 16 registers.
   static VecF32 load_high_bf16(const std::uint32_t* p) {
-    const __m256i low = _mm256_srli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 16);
+    const __m256i low =
+        _mm256_srli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 16);
     return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16))};
   }
   static constexpr std::size_t kSquare = 8;

@@ -67,6 +67,6 @@ double peak_probe_bf16(std::size_t rounds, float* sink) {
 }  // namespace
 
 constinit const Bf16Products kAvx512Bf16Products = {panel_bf16, listed_bf16, features_bf16,
-                                                      peak_probe_bf16};
+                                                    peak_probe_bf16};
 
 }  // namespace fourfold

@@ -24,7 +24,8 @@ template <class V, class F>
 
 // dx[i] = dy[i] f'(x[i])
 template <class V, class F>
-[[gnu::flatten]] void activation_backward(const float* x, const float* dy, float* dx, std::size_t n) {
+[[gnu::flatten]] void activation_backward(const float* x, const float* dy, float* dx,
+                                          std::size_t n) {
   for_each_vector<V>(n,
                      [=](auto load, auto store) { store(load(dy) * F::derivative(load(x)), dx); });
 }
@@ -38,8 +39,8 @@ template <class V, class F>
 
 // dgate[i] = dh[i] up[i] f'(gate[i]), dup[i] = dh[i] f(gate[i])
 template <class V, class F>
-[[gnu::flatten]] void glu_backward(const float* gate, const float* up, const float* dh, float* dgate, float* dup,
-                  std::size_t n) {
+[[gnu::flatten]] void glu_backward(const float* gate, const float* up, const float* dh,
+                                   float* dgate, float* dup, std::size_t n) {
   for_each_vector<V>(n, [=](auto load, auto store) {
     const V g = load(gate), u = load(up), d = load(dh);
     store((d * F::enter(u)) * F::derivative(g), dgate);
@@ -49,8 +50,8 @@ template <class V, class F>
 
 // y: [rows, cols] = f(c + bias), c: [rows, 64], cols <= 64.
 template <class V, class F>
-[[gnu::flatten]] void gemm_epilogue(const float* c, const float* bias, float* y, std::size_t ldy, std::size_t rows,
-                   std::size_t cols) {
+[[gnu::flatten]] void gemm_epilogue(const float* c, const float* bias, float* y, std::size_t ldy,
+                                    std::size_t rows, std::size_t cols) {
   for (std::size_t i = 0; i < cols; i += V::kLanes) {
     const std::size_t n = cols - i;
     const V zero = V::set(0.0F), b = bias != nullptr ? V::load_part(bias + i, n) : zero;
@@ -83,8 +84,8 @@ template <class V, class F>
 
 // glu_backward and glu of the same values, which share most of their work.
 template <class V, class F>
-[[gnu::flatten]] void glu_backward_again(const float* gate, const float* up, const float* dh, float* dgate,
-                        float* dup, float* h, std::size_t n) {
+[[gnu::flatten]] void glu_backward_again(const float* gate, const float* up, const float* dh,
+                                         float* dgate, float* dup, float* h, std::size_t n) {
   for_each_vector<V>(n, [=](auto load, auto store) {
     const V g = load(gate), u = load(up), d = load(dh), act = F::apply(g);
     store((d * F::enter(u)) * F::derivative(g), dgate);

@@ -4,12 +4,9 @@
 template <class V, class... F>
 constexpr ActivationKernels list_activations() {
   static_assert(sizeof...(F) == kActivations);
-  return {{apply_elementwise<V, F>...},
-          {gemm_epilogue<V, F>...},
-          {activation_backward<V, F>...},
-          {glu<V, F>...},
-          {glu_backward<V, F>...},
-          {glu_epilogue<V, F>...},
+  return {{apply_elementwise<V, F>...},   {gemm_epilogue<V, F>...},
+          {activation_backward<V, F>...}, {glu<V, F>...},
+          {glu_backward<V, F>...},        {glu_epilogue<V, F>...},
           {glu_backward_again<V, F>...}};
 }
 

@@ -9,8 +9,7 @@ inline std::uint32_t nearest_bf16(float value) {
 }
 
 inline void round_row(const float* x, float* y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i)
-    y[i] = __builtin_bit_cast(float, nearest_bf16(x[i]) << 16);
+  for (std::size_t i = 0; i < n; ++i) y[i] = __builtin_bit_cast(float, nearest_bf16(x[i]) << 16);
 }
 
 inline void narrow_row(const float* x, std::uint16_t* y, std::size_t n) {

@@ -19,14 +19,17 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_
   unroll(
       [&](auto r) __attribute__((always_inline)) {
         unroll(
-            [&](auto v) __attribute__((always_inline)) { acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0); },
+            [&](auto v) __attribute__((always_inline)) {
+              acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0);
+            },
             Vecs{});
       },
       Rows{});
   std::size_t u = 0;
   for (; u + 4 <= units; u += 4) {
-    unroll([&](auto line) __attribute__((always_inline)) { fetch(ahead + line * kLine); },
-           std::make_index_sequence<kLines>{});
+    unroll(
+        [&](auto line) __attribute__((always_inline)) { fetch(ahead + line * kLine); },
+        std::make_index_sequence<kLines>{});
     ahead += kLines * kLine;
     unroll(
         [&](auto i) __attribute__((always_inline)) {
@@ -37,7 +40,10 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_
   for (; u < units; ++u) Terms::add(acc, a + u * Terms::kRowStep, lda, b + u * kPanel);
   unroll(
       [&](auto r) __attribute__((always_inline)) {
-        unroll([&](auto v) __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); }, Vecs{});
+        unroll(
+            [&](auto v)
+                __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); },
+            Vecs{});
       },
       Rows{});
 }
@@ -53,9 +59,8 @@ void gemm_rows(const typename Terms::Row* a, std::size_t lda, const typename Ter
   constexpr std::size_t kVecs = Tile::vecs(kRows);
   for (std::size_t column = 0; column < kPanel; column += kVecs * V::kLanes, ++call) {
     const auto run = [&](auto lines) __attribute__((always_inline)) {
-      gemm_block<V, Terms, kRows, kVecs, lines>(a, lda, b + column,
-                                                ahead + call * (units / 4) * lines * kLine,
-                                                c + column, units, add);
+      gemm_block<V, Terms, kRows, kVecs, lines>(
+          a, lda, b + column, ahead + call * (units / 4) * lines * kLine, c + column, units, add);
     };
     if (call >= 16)
       run(std::integral_constant<std::size_t, 0>{});
@@ -105,8 +110,8 @@ void gemm_units(const typename Terms::Row* a, std::size_t lda, const typename Te
   do {
     const std::size_t deep = units - done < most ? units - done : most;
     const bool last = done + deep == units;
-    const auto* ahead =
-        static_cast<const char*>(last ? next : static_cast<const void*>(panel + (done + deep) * kPanel));
+    const auto* ahead = static_cast<const char*>(
+        last ? next : static_cast<const void*>(panel + (done + deep) * kPanel));
     gemm_depth<V, Terms, Tile>(a + done * Terms::kRowStep, lda, panel + done * kPanel, ahead, c,
                                rows, deep, add || done > 0);
     done += deep;

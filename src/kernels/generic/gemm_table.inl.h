@@ -1,5 +1,5 @@
-// The product kernels of one instruction set: vectors V, blocks of the shape Tile. Include inside an
-// anonymous namespace, after the files whose kernels it lists.
+// The product kernels of one instruction set: vectors V, blocks of the shape Tile. Include inside
+// an anonymous namespace, after the files whose kernels it lists.
 
 template <class V, class Tile>
 void gemm_panel(const float* a, std::size_t lda, const float* panel, const void* next, float* c,

@@ -10,14 +10,22 @@ template <class V, std::size_t kRows, std::size_t kVecs, class Load>
   using Vecs = std::make_index_sequence<kVecs>;
   if constexpr (kRows == 1) {
     const V x = opaque(V::set(*a));
-    unroll([&](auto v) __attribute__((always_inline)) { acc[0][v] = add_product(acc[0][v], x, load(v)); }, Vecs{});
+    unroll(
+        [&](auto v)
+            __attribute__((always_inline)) { acc[0][v] = add_product(acc[0][v], x, load(v)); },
+        Vecs{});
   } else {
     V weights[kVecs];
-    unroll([&](auto v) __attribute__((always_inline)) { weights[v] = opaque(load(v)); }, Vecs{});
+    unroll(
+        [&](auto v) __attribute__((always_inline)) { weights[v] = opaque(load(v)); }, Vecs{});
     unroll(
         [&](auto r) __attribute__((always_inline)) {
           const V x = opaque(V::set(a[r * lda]));
-          unroll([&](auto v) __attribute__((always_inline)) { acc[r][v] = add_product(acc[r][v], x, weights[v]); }, Vecs{});
+          unroll(
+              [&](auto v) __attribute__((always_inline)) {
+                acc[r][v] = add_product(acc[r][v], x, weights[v]);
+              },
+              Vecs{});
         },
         std::make_index_sequence<kRows>{});
   }
@@ -33,7 +41,9 @@ struct TermsF32 {
   template <std::size_t kRows, std::size_t kVecs>
   [[gnu::always_inline]] static void add(V (&acc)[kRows][kVecs], const float* a, std::size_t lda,
                                          const float* unit) {
-    add_terms(acc, a, lda, [&](auto v) __attribute__((always_inline)) { return V::load(unit + v * V::kLanes); });
+    add_terms(
+        acc, a,
+        lda, [&](auto v) __attribute__((always_inline)) { return V::load(unit + v * V::kLanes); });
   }
 };
 
@@ -47,7 +57,13 @@ struct TermsWidened {
   template <std::size_t kRows, std::size_t kVecs>
   [[gnu::always_inline]] static void add(V (&acc)[kRows][kVecs], const float* a, std::size_t lda,
                                          const std::uint32_t* unit) {
-    add_terms(acc, a, lda, [&](auto v) __attribute__((always_inline)) { return V::load_low_bf16(unit + v * V::kLanes); });
-    add_terms(acc, a + 1, lda, [&](auto v) __attribute__((always_inline)) { return V::load_high_bf16(unit + v * V::kLanes); });
+    add_terms(
+        acc, a, lda, [&](auto v) __attribute__((always_inline)) {
+          return V::load_low_bf16(unit + v * V::kLanes);
+        });
+    add_terms(
+        acc, a + 1, lda, [&](auto v) __attribute__((always_inline)) {
+          return V::load_high_bf16(unit + v * V::kLanes);
+        });
   }
 };

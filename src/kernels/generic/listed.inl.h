@@ -8,7 +8,8 @@
 template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
 [[gnu::noinline]] void listed_block(const typename Terms::Row* a, std::size_t lda,
                                     const std::uint32_t* index, std::size_t count,
-                                    const typename Terms::Unit* b, bool fetching, float* c, bool add) {
+                                    const typename Terms::Unit* b, bool fetching, float* c,
+                                    bool add) {
   using Rows = std::make_index_sequence<kRows>;
   using Vecs = std::make_index_sequence<kVecs>;
   constexpr std::size_t kBytes = kVecs * V::kLanes * sizeof(float);
@@ -16,7 +17,9 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
   unroll(
       [&](auto r) __attribute__((always_inline)) {
         unroll(
-            [&](auto v) __attribute__((always_inline)) { acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0); },
+            [&](auto v) __attribute__((always_inline)) {
+              acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0);
+            },
             Vecs{});
       },
       Rows{});
@@ -25,16 +28,21 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
   };
   if (fetching)
     for (std::size_t i = 0; i < count; ++i) {
-      const auto* line = reinterpret_cast<const char*>(b + std::size_t{index[i + kListAhead]} * kPanel);
-      unroll([&](auto l) __attribute__((always_inline)) { fetch(line + l * kLine); },
-             std::make_index_sequence<kBytes / kLine>{});
+      const auto* line =
+          reinterpret_cast<const char*>(b + std::size_t{index[i + kListAhead]} * kPanel);
+      unroll(
+          [&](auto l) __attribute__((always_inline)) { fetch(line + l * kLine); },
+          std::make_index_sequence<kBytes / kLine>{});
       step(i);
     }
   else
     for (std::size_t i = 0; i < count; ++i) step(i);
   unroll(
       [&](auto r) __attribute__((always_inline)) {
-        unroll([&](auto v) __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); }, Vecs{});
+        unroll(
+            [&](auto v)
+                __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); },
+            Vecs{});
       },
       Rows{});
 }
@@ -42,10 +50,12 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
 // One block of the list for at most Tile::kRows rows, slice after slice of the columns.
 template <class V, class Terms, class Tile, std::size_t kRows>
 void listed_rows(const typename Terms::Row* a, std::size_t lda, const std::uint32_t* index,
-                 std::size_t count, const typename Terms::Unit* b, bool fetching, float* c, bool add) {
+                 std::size_t count, const typename Terms::Unit* b, bool fetching, float* c,
+                 bool add) {
   constexpr std::size_t kVecs = Tile::vecs(kRows);
   for (std::size_t column = 0; column < kPanel; column += kVecs * V::kLanes)
-    listed_block<V, Terms, kRows, kVecs>(a, lda, index, count, b + column, fetching, c + column, add);
+    listed_block<V, Terms, kRows, kVecs>(a, lda, index, count, b + column, fetching, c + column,
+                                         add);
 }
 
 // Blocks of the list outside: the unit rows of one stay in the L1 cache for all rows.
@@ -85,7 +95,8 @@ template <class V, class Terms, std::size_t kRows>
   V acc[kRows][kVecs];
   unroll(
       [&](auto r) __attribute__((always_inline)) {
-        unroll([&](auto v) __attribute__((always_inline)) { acc[r][v] = V::set(0); }, Vecs{});
+        unroll(
+            [&](auto v) __attribute__((always_inline)) { acc[r][v] = V::set(0); }, Vecs{});
       },
       Rows{});
   alignas(kLine) float turned[kWords * kFeatures];
@@ -104,7 +115,11 @@ template <class V, class Terms, std::size_t kRows>
   }
   unroll(
       [&](auto r) __attribute__((always_inline)) {
-        unroll([&](auto v) __attribute__((always_inline)) { acc[r][v].store(c + r * kFeatures + v * V::kLanes); }, Vecs{});
+        unroll(
+            [&](auto v) __attribute__((always_inline)) {
+              acc[r][v].store(c + r * kFeatures + v * V::kLanes);
+            },
+            Vecs{});
       },
       Rows{});
 }

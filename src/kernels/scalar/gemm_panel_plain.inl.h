@@ -76,8 +76,7 @@ void features_plain(const float* a, std::size_t lda, std::size_t k, float* c, st
 
 inline void features_f32_plain(const float* a, std::size_t lda, const float* const* features,
                                const float* const*, std::size_t k, float* c, std::size_t rows) {
-  features_plain(a, lda, k, c, rows,
-                 [=](std::size_t f, std::size_t i) { return features[f][i]; });
+  features_plain(a, lda, k, c, rows, [=](std::size_t f, std::size_t i) { return features[f][i]; });
 }
 inline void features_bf16_plain(const void* a, std::size_t lda, const float* const* features,
                                 const float* const*, std::size_t k, float* c, std::size_t rows) {
