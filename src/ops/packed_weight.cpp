@@ -10,6 +10,7 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <type_traits>
 
 #include "kernels/dispatch.h"
 
@@ -124,7 +125,7 @@ void PackedWeight::store_rows(std::size_t panel, std::size_t k, const float* uni
 
 template <class T>
 void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block) {
-  constexpr std::size_t kPerUnit = sizeof(float) / sizeof(T), kUnits = kPanel / kPerUnit;
+  constexpr std::size_t kPerUnit = std::is_same_v<T, float> ? 1 : 2, kUnits = kPanel / kPerUnit;
   // Pairs of bf16 move as one word.
   alignas(64) float units[kUnits * kPanel], words[kUnits * kPanel];
   std::memcpy(words, block, sizeof(words));
@@ -136,7 +137,7 @@ void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block) {
 template <class T>
 void PackedWeight::set_block_of_transpose(std::size_t n, std::size_t k, const T* block) {
   const std::size_t depth = std::min(kPanel, in_ - n);
-  if constexpr (sizeof(T) == sizeof(float)) {
+  if constexpr (std::is_same_v<T, float>) {
     store_rows(k / kPanel, n, block, depth);
   } else {
     alignas(64) float units[kBlock / 2];
