@@ -122,6 +122,7 @@ def main() -> int:
         ("floors", [sys.executable, ROOT / "tools/check_floors.py"]),
         ("file size", [ROOT / "tools/check_file_size.sh"]),
         ("kernel objects", [ROOT / "tools/check_isa_objects.sh", build]),
+        ("product kernels", [sys.executable, ROOT / "tools/check_kernels.py", build]),
         ("ruff check", [*tool, "ruff", "check", f"--cache-dir={build}/.ruff", "-q", *python]),
         (
             "ruff format",
