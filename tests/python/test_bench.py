@@ -276,7 +276,11 @@ def test_a_stopped_run_leaves_nothing_behind(
 ) -> None:
     arguments = [*TINY, "--tokens", "17", *fakes.arguments("hangs")]
     process = subprocess.Popen(
-        [str(fourfold_bin), *arguments], env={**os.environ, **fakes.env}, stdout=subprocess.PIPE
+        [str(fourfold_bin), *arguments],
+        env={**os.environ, **fakes.env},
+        stdout=subprocess.PIPE,
+        # A job in the background may inherit an ignored interrupt.
+        preexec_fn=lambda: signal.signal(stop, signal.SIG_DFL),
     )
     while not fakes.log.exists():
         assert process.poll() is None

@@ -159,7 +159,8 @@ def test_sizes_of_the_cases_differ() -> None:
         weights = ffn_cases.make_inputs(case).weights
         for name, value in weights.items():
             assert len(set(value.shape)) == value.ndim, f"{case.name}: {name} {value.shape}"
-            assert case.n_experts == 1 or np.unique(value).size == value.size
+            # Of many thousand draws a few are equal.
+            assert case.n_experts == 1 or np.unique(value).size > value.size * 0.999
 
 
 @pytest.mark.parametrize("kind", KINDS)
