@@ -152,15 +152,15 @@ MUTANTS = [
         "forward: an expert's rows added to other tokens",
     ),
     Mutant(
-        EXPAND,
-        "keep(to.gate, r, gate);\n",
-        "keep(to.gate, r, up);\n",
+        LOOPS,
+        "gate.store_part(t.gate_pre + r * t.gate_stride + i, n);",
+        "up.store_part(t.gate_pre + r * t.gate_stride + i, n);",
         "forward: up saved for gate",
     ),
     Mutant(
         EXPAND,
-        "for (std::size_t i = 0; i < columns; ++i) hidden[i] *= weight;",
-        "",
+        "for (std::size_t i = 0; i < n; ++i) values[i] *= weights[row];",
+        "{}",
         "forward: hidden without the routing weight",
     ),
     Mutant(
@@ -189,13 +189,13 @@ MUTANTS = [
     ),
     Mutant(
         WEIGHT,
-        "result.set_block_transposed(k, n, block);",
+        "result.set_block_of_transpose(n, k, block);",
         "result.set_block(k, n, block);",
         "panels of backward hold turned blocks",
     ),
     Mutant(
         SUMS,
-        "to.store(p * kPanel + column, first, turned + column * values.rows, values.rows);",
+        "to.store(p * kPanel + column, first, turned + column * stride, values.rows);",
         "to.store(p * kPanel + column, first, turned, values.rows);",
         "weight gradients: the first column of a panel for all",
     ),
@@ -351,9 +351,23 @@ MUTANTS = [
     ),
     Mutant(
         LOOPS,
-        "(d * F::enter(u)) * F::derivative(g)",
-        "d * F::derivative(g)",
+        "store((d * F::enter(u)) * F::derivative(g), dgate);\n"
+        "    store(F::up_gradient(u, d * F::apply(g)), dup);",
+        "store(d * F::derivative(g), dgate);\n    store(F::up_gradient(u, d * F::apply(g)), dup);",
+        "gate without the factor up, behind a routing weight",
+    ),
+    Mutant(
+        LOOPS,
+        "store((d * F::enter(u)) * F::derivative(g), dgate);\n"
+        "    store(F::up_gradient(u, d * act), dup);",
+        "store(d * F::derivative(g), dgate);\n    store(F::up_gradient(u, d * act), dup);",
         "gate without the factor up",
+    ),
+    Mutant(
+        LOOPS,
+        "store(act * F::enter(u), h);",
+        "store(act, h);",
+        "backward: hidden without up",
     ),
     Mutant(
         LOOPS,
