@@ -113,6 +113,32 @@ TEST_CASE("the transpose, a copy and a new packing hold the same values") {
   }
 }
 
+TEST_CASE("weights larger than the cache hold their values, too, and so do their transposes") {
+  constexpr std::size_t kOut = 2053, kIn = 2063;
+  Runtime runtime({.count = 2});
+  const std::vector<float> weight = real_values(kOut * kIn, 17), old(kOut * kIn, 1.0F);
+  const std::vector<Bf16> narrow = narrowed(weight), narrow_old = narrowed(old);
+  for (const bool bf16 : {false, true}) {
+    CAPTURE(bf16);
+    PackedWeight packed = bf16 ? PackedWeight(ConstBf16Matrix(narrow_old.data(), kOut, kIn))
+                               : PackedWeight(ConstMatrix(old.data(), kOut, kIn));
+    PackedWeight back = packed.transposed();
+    packed.repack(ConstMatrix(weight.data(), kOut, kIn), &back, runtime.pool());
+    REQUIRE(packed.bytes() > std::size_t{8} << 20);
+    CHECK(same_words(packed, bf16 ? PackedWeight(ConstBf16Matrix(narrow.data(), kOut, kIn))
+                                  : PackedWeight(ConstMatrix(weight.data(), kOut, kIn))));
+    CHECK(same_words(back, packed.transposed()));
+    std::size_t wrong = 0;
+    for (std::size_t n = 0; n < kOut; ++n)
+      for (std::size_t k = 0; k < kIn; ++k) {
+        const float value = weight[n * kIn + k], expected = bf16 ? round_to_bf16(value) : value;
+        wrong += panel_value(packed, n, k) != expected;
+        wrong += panel_value(back, k, n) != expected;
+      }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("one panel from some rows: what is missing becomes zero") {
   for (const std::size_t rows : {1U, 7U, 63U, 64U}) {
     CAPTURE(rows);
