@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from performance_charts import Bar, Series, bar_chart, curve_chart, ratio_chart
-from performance_words import CURVES, HOW, NOT_MEASURED, NOTES, SHORT_TITLES, TITLES
+from performance_words import CURVES, HOW, NOT_MEASURED, NOTES, SHORT_TITLES, TITLES, WHY
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
@@ -343,6 +343,7 @@ def document(results: dict[str, dict[str, Any]], pictures: dict[str, str]) -> st
             lines.extend([f"![{alt}](pictures/performance_{name}.svg)", ""])
 
     show("ratios", "Ratio to the best peer in every row, and the goals")
+    lines += ["## Why goals are missed", "", WHY.strip(), ""]
     lines += ["## How it was measured", "", *machine_lines(results, cases)]
     lines += [
         f"- peers: {versions(cases)}",

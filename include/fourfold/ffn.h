@@ -161,10 +161,10 @@ class DenseFfn {
   void backward(ConstMatrix x, const DenseSaved& saved, ConstMatrix dy, Matrix dx,
                 const DenseGrads& grads, Workspace& workspace) const;
 
-  // New values of the same shapes; float32 values are rounded when the layer computes in bf16.
   // Throws what backward throws for a pass over so many tokens; changes nothing.
   void check_backward(std::size_t tokens, const DenseSaved& saved, const DenseGrads& grads) const;
 
+  // New values of the same shapes; float32 values are rounded when the layer computes in bf16.
   void set_weights(const DenseWeights& weights, Workspace& workspace);
   void pack_backward();  // adds the backward panels when they are not there
   // Whether calls of few tokens leave out neurons whose hidden values are all 0 in the product with
