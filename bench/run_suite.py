@@ -63,9 +63,11 @@ def moe() -> Iterator[Run]:
 
 
 def avx2() -> Iterator[Run]:
-    for tokens in ("1,4,16,64", "512"):
-        peers = "--peers onednn,torch"
-        yield Run(f"{GATED} --dtype f32 --tokens {tokens} {peers}", {"FOURFOLD_ISA": "avx2"})
+    for dtype in ("f32", "bf16"):
+        for tokens in ("1,4,16,64", "512"):
+            peers = "--peers onednn,torch"
+            shape = f"{GATED} --dtype {dtype} --tokens {tokens} {peers}"
+            yield Run(shape, {"FOURFOLD_ISA": "avx2"})
 
 
 def sparsity() -> Iterator[Run]:
@@ -81,11 +83,19 @@ def model() -> Iterator[Run]:
             yield Run(f"MODEL --batch {batch} --seq-len 128 --dtype {dtype}")
 
 
+CURVE = "--kind gated --d-model 1024 --d-ff 2816"
+
+
 def curve_tokens() -> Iterator[Run]:
     for dtype in ("f32", "bf16"):
         for tokens in ("1-35", "36-70"):
-            shape = f"--kind gated --d-model 1024 --d-ff 2816 --dtype {dtype} --tokens {tokens}"
-            yield Run(f"{shape} --repeat 3 --peers onednn")
+            yield Run(f"{CURVE} --dtype {dtype} --tokens {tokens} --repeat 3 --peers onednn")
+
+
+def curve_tokens_avx2() -> Iterator[Run]:
+    for dtype in ("f32", "bf16"):
+        shape = f"{CURVE} --dtype {dtype} --tokens 1-70 --repeat 3 --peers none"
+        yield Run(shape, {"FOURFOLD_ISA": "avx2"})
 
 
 def curve_sizes() -> Iterator[Run]:
@@ -100,7 +110,8 @@ def curve_sizes() -> Iterator[Run]:
 GROUPS = {
     group.__name__: group
     for group in (
-        gated, training, dense, moe, avx2, sparsity, model, curve_tokens, curve_sizes
+        gated, training, dense, moe, avx2, sparsity, model,
+        curve_tokens, curve_tokens_avx2, curve_sizes,
     )
 }  # fmt: skip
 

@@ -168,13 +168,18 @@ def curve(result: dict[str, Any], x_of: Any, dtype: str) -> list[Series]:
 
 def draw_curves(results: dict[str, dict[str, Any]]) -> dict[str, str]:
     pictures = {}
-    if "curve_tokens" in results:
-        found = results["curve_tokens"]
+    for group, picture, what in (
+        ("curve_tokens", "tokens", ""),
+        ("curve_tokens_avx2", "tokens_avx2", " with AVX2"),
+    ):
+        if group not in results:
+            continue
+        found = results[group]
         panels = [
             (dtype, curve(found, lambda c: c.ours["tokens"], dtype)) for dtype in ("f32", "bf16")
         ]
-        pictures["tokens"] = curve_chart(
-            "Time per work, 1 to 70 tokens",
+        pictures[picture] = curve_chart(
+            f"Time per work, 1 to 70 tokens{what}",
             "SwiGLU layer, d_model 1024, d_ff 2816: microseconds per MFLOP by tokens.",
             [panel for panel in panels if panel[1]],
             "tokens",
@@ -365,6 +370,7 @@ def document(results: dict[str, dict[str, Any]], pictures: dict[str, str]) -> st
     if "tokens" in pictures or "sizes_1" in pictures:
         lines += ["## Without cliffs", "", CURVES.strip(), ""]
         show("tokens", "Time per work from 1 to 70 tokens")
+        show("tokens_avx2", "Time per work from 1 to 70 tokens with AVX2")
         show("sizes_1", "Time per work at neighbouring sizes, one token")
         show("sizes_64", "Time per work at neighbouring sizes, 64 tokens")
     lines += ["## Errors", "", "The largest of each group:", "", *errors_table(cases), ""]
