@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference_activations as reference
 import torch
-import torch_ffn
+import torch_reference
 from ffn_cases import CASES, Case, Inputs
 from float32_bound import Bounded, assert_close, value_of
 
@@ -32,15 +32,15 @@ def torch_results(
     dy = torch.from_numpy(inputs.dy).to(dtype)
     weights = {n: t for n, t in leaves.items() if n != "x"}
     if case.is_moe:
-        y, logits, chosen = torch_ffn.moe_ffn(weights, case.options, leaves["x"])
+        y, logits, chosen = torch_reference.moe_ffn(weights, case.options, leaves["x"])
         mask = case.losses.get("mask", np.ones(len(logits), dtype=bool))
         counted = torch.from_numpy(mask.reshape(-1))
-        balance, z = torch_ffn.router_losses(logits, chosen, case.options.scoring, counted)
+        balance, z = torch_reference.router_losses(logits, chosen, case.options.scoring, counted)
         loss = (y * dy).sum()
         loss = loss + case.losses.get("load_balance", 0.0) * balance
         loss = loss + case.losses.get("z_loss", 0.0) * z
     else:
-        y = torch_ffn.ffn(weights, case.activation, leaves["x"])
+        y = torch_reference.ffn(weights, case.activation, leaves["x"])
         loss = (y * dy).sum()
     loss.backward()
     return y.detach(), {n: t.grad for n, t in leaves.items() if t.grad is not None}
