@@ -7,11 +7,15 @@ constexpr std::size_t kUnitRow = kPanel * sizeof(float);
 
 // Into the L2 cache: the L1 cache is full of what this block reads.
 [[gnu::always_inline]] inline void fetch(const char* line) { __builtin_prefetch(line, 0, 2); }
+// The place may lie outside of all objects: it is an address, not a pointer that may be moved.
+[[gnu::always_inline]] inline void fetch(std::uintptr_t place) {
+  fetch(reinterpret_cast<const char*>(place));
+}
 
 // kLines: cache lines fetched from `ahead` on per four unit rows.
 template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_t kLines>
 [[gnu::noinline]] void gemm_block(const typename Terms::Row* a, std::size_t lda,
-                                  const typename Terms::Unit* b, const char* ahead, float* c,
+                                  const typename Terms::Unit* b, std::uintptr_t ahead, float* c,
                                   std::size_t units, bool add) {
   using Rows = std::make_index_sequence<kRows>;
   using Vecs = std::make_index_sequence<kVecs>;
@@ -54,8 +58,8 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_
 // the panel is read once from end to end, which the hardware foresees better.
 template <class V, class Terms, class Tile, std::size_t kRows>
 void gemm_rows(const typename Terms::Row* a, std::size_t lda, const typename Terms::Unit* b,
-               const char* ahead, std::size_t calls, std::size_t call, float* c, std::size_t units,
-               bool add) {
+               std::uintptr_t ahead, std::size_t calls, std::size_t call, float* c,
+               std::size_t units, bool add) {
   constexpr std::size_t kVecs = Tile::vecs(kRows);
   for (std::size_t column = 0; column < kPanel; column += kVecs * V::kLanes, ++call) {
     const auto run = [&](auto lines) __attribute__((always_inline)) {
@@ -84,7 +88,7 @@ void gemm_rows(const typename Terms::Row* a, std::size_t lda, const typename Ter
 // starve the multiply-add units.
 template <class V, class Terms, class Tile>
 void gemm_depth(const typename Terms::Row* a, std::size_t lda, const typename Terms::Unit* b,
-                const char* ahead, float* c, std::size_t rows, std::size_t units, bool add) {
+                std::uintptr_t ahead, float* c, std::size_t rows, std::size_t units, bool add) {
   const std::size_t count = (rows + Tile::kRows - 1) / Tile::kRows;
   const std::size_t slices = kPanel / V::kLanes / Tile::vecs((rows + count - 1) / count);
   for (std::size_t block = 0, done = 0; block < count; ++block) {
@@ -110,7 +114,7 @@ void gemm_units(const typename Terms::Row* a, std::size_t lda, const typename Te
   do {
     const std::size_t deep = units - done < most ? units - done : most;
     const bool last = done + deep == units;
-    const auto* ahead = static_cast<const char*>(
+    const auto ahead = reinterpret_cast<std::uintptr_t>(
         last ? next : static_cast<const void*>(panel + (done + deep) * kPanel));
     gemm_depth<V, Terms, Tile>(a + done * Terms::kRowStep, lda, panel + done * kPanel, ahead, c,
                                rows, deep, add || done > 0);

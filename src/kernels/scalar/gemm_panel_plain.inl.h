@@ -41,7 +41,7 @@ inline void gemm_panel_bf16_plain(const void* a, std::size_t lda, const std::uin
 template <class T>
 void listed_units_plain(const float* a, std::size_t lda, const std::uint32_t* index,
                         std::size_t count, const T* panel, float* c, std::size_t rows) {
-  constexpr std::size_t kDepth = sizeof(float) / sizeof(T);
+  constexpr std::size_t kDepth = std::is_same_v<T, float> ? 1 : 2;
   for (std::size_t r = 0; r < rows; ++r) {
     float acc[kPanel] = {};
     for (std::size_t i = 0; i < count; ++i)
