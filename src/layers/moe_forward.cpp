@@ -3,9 +3,9 @@
 #include "layers/moe_forward.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "layers/ffn_pass.h"
+#include "ops/expert_router.h"
 #include "ops/product_tiles.h"
 #include "ops/token_rows.h"
 #include "platform/stage_clock.h"
@@ -239,12 +239,6 @@ class PieceForward {
 };
 
 }  // namespace
-
-float exact_sigmoid(float x) {
-  const double value = x;
-  return static_cast<float>(value >= 0 ? 1 / (1 + std::exp(-value))
-                                       : std::exp(value) / (1 + std::exp(value)));
-}
 
 void experts_forward(const MoeCore& core, ConstMatrix x, const MoeSaved& plan, Matrix y,
                      MoeSaved* save, Workspace& workspace, FfnObserver* observer) {

@@ -12,7 +12,4 @@ namespace fourfold {
 void experts_forward(const MoeCore& core, ConstMatrix x, const MoeSaved& plan, Matrix y,
                      MoeSaved* save, Workspace& workspace, FfnObserver* observer);
 
-// 1 / (1 + exp(-x)), rounded once.
-float exact_sigmoid(float x);
-
 }  // namespace fourfold

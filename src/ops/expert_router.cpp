@@ -157,6 +157,8 @@ std::span<const float> logits_of(const RoutingResult& result, std::size_t token)
 
 }  // namespace
 
+float exact_sigmoid(float x) { return static_cast<float>(sigmoid(x)); }
+
 double log_score(Scoring scoring, double logit) {
   switch (scoring) {
     case Scoring::sigmoid: return std::min(logit, 0.0) - std::log1p(std::exp(-std::fabs(logit)));

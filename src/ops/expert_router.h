@@ -26,4 +26,7 @@ double log_score(Scoring scoring, double logit);
 // Its derivative.
 double log_score_slope(Scoring scoring, double logit);
 
+// 1 / (1 + exp(-x)), rounded once.
+float exact_sigmoid(float x);
+
 }  // namespace fourfold

@@ -17,6 +17,8 @@ namespace {
 //
 #include "kernels/generic/unroll.inl.h"
 //
+#include "kernels/generic/sums.inl.h"
+//
 #include "kernels/generic/probes.inl.h"
 //
 #include "kernels/generic/bf16_rows.inl.h"

@@ -19,6 +19,8 @@ namespace {
 //
 #include "kernels/generic/unroll.inl.h"
 //
+#include "kernels/generic/sums.inl.h"
+//
 #include "kernels/avx512_bf16/terms_dot.h"
 //
 #include "kernels/generic/gemm_panel.inl.h"

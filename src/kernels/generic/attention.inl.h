@@ -21,15 +21,7 @@ template <class V, Factor kFactor, std::size_t kRows, std::size_t kVecs>
   using Rows = std::make_index_sequence<kRows>;
   using Vecs = std::make_index_sequence<kVecs>;
   V acc[kRows][kVecs];
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v) __attribute__((always_inline)) {
-              acc[r][v] = add ? V::load(c + r * ldc + v * V::kLanes) : V::set(0.0F);
-            },
-            Vecs{});
-      },
-      Rows{});
+  load_sums(acc, c, ldc, add);
   const auto step = [&](const float* a_column, const float* b_row) __attribute__((always_inline)) {
     V column[kVecs];
     unroll(
@@ -58,14 +50,7 @@ template <class V, Factor kFactor, std::size_t kRows, std::size_t kVecs>
     b += 4 * ldb;
   }
   for (; i < k; ++i, a += next, b += ldb) step(a, b);
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v)
-                __attribute__((always_inline)) { acc[r][v].store(c + r * ldc + v * V::kLanes); },
-            Vecs{});
-      },
-      Rows{});
+  store_sums(acc, c, ldc);
 }
 
 // The same for any number of rows, cut into nearly equal tiles of at most kMaxRows.

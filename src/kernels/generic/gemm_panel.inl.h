@@ -17,18 +17,8 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_
 [[gnu::noinline]] void gemm_block(const typename Terms::Row* a, std::size_t lda,
                                   const typename Terms::Unit* b, std::uintptr_t ahead, float* c,
                                   std::size_t units, bool add) {
-  using Rows = std::make_index_sequence<kRows>;
-  using Vecs = std::make_index_sequence<kVecs>;
   V acc[kRows][kVecs];
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v) __attribute__((always_inline)) {
-              acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0);
-            },
-            Vecs{});
-      },
-      Rows{});
+  load_sums(acc, c, kPanel, add);
   std::size_t u = 0;
   for (; u + 4 <= units; u += 4) {
     unroll(
@@ -42,14 +32,7 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs, std::size_
         std::make_index_sequence<4>{});
   }
   for (; u < units; ++u) Terms::add(acc, a + u * Terms::kRowStep, lda, b + u * kPanel);
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v)
-                __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); },
-            Vecs{});
-      },
-      Rows{});
+  store_sums(acc, c, kPanel);
 }
 
 // The shape of a block: Tile::kRows rows at most, Tile::vecs(rows) vectors of columns.

@@ -10,19 +10,9 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
                                     const std::uint32_t* index, std::size_t count,
                                     const typename Terms::Unit* b, bool fetching, float* c,
                                     bool add) {
-  using Rows = std::make_index_sequence<kRows>;
-  using Vecs = std::make_index_sequence<kVecs>;
   constexpr std::size_t kBytes = kVecs * V::kLanes * sizeof(float);
   V acc[kRows][kVecs];
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v) __attribute__((always_inline)) {
-              acc[r][v] = add ? V::load(c + r * kPanel + v * V::kLanes) : V::set(0);
-            },
-            Vecs{});
-      },
-      Rows{});
+  load_sums(acc, c, kPanel, add);
   const auto step = [&](std::size_t i) __attribute__((always_inline)) {
     Terms::add(acc, a + index[i] * Terms::kRowStep, lda, b + std::size_t{index[i]} * kPanel);
   };
@@ -37,14 +27,7 @@ template <class V, class Terms, std::size_t kRows, std::size_t kVecs>
     }
   else
     for (std::size_t i = 0; i < count; ++i) step(i);
-  unroll(
-      [&](auto r) __attribute__((always_inline)) {
-        unroll(
-            [&](auto v)
-                __attribute__((always_inline)) { acc[r][v].store(c + r * kPanel + v * V::kLanes); },
-            Vecs{});
-      },
-      Rows{});
+  store_sums(acc, c, kPanel);
 }
 
 // One block of the list for at most Tile::kRows rows, slice after slice of the columns.

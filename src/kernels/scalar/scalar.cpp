@@ -35,6 +35,8 @@ namespace {
 //
 #include "kernels/generic/unroll.inl.h"
 //
+#include "kernels/generic/sums.inl.h"
+//
 #include "kernels/scalar/transpose_plain.inl.h"
 //
 #include "kernels/generic/attention.inl.h"
