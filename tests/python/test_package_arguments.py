@@ -266,14 +266,14 @@ def test_switches_are_bools(layer: ff.DenseFFN, value: Any) -> None:
     def set_skip_zeros() -> None:
         layer.skip_zeros = value
 
-    assert "skip_zeros is" in refusal(set_skip_zeros) and layer.skip_zeros is False
+    assert "skip_zeros is" in refusal(set_skip_zeros) and layer.skip_zeros is True
     for name in ("renormalize", "weight_input"):
         options: Any = {name: value}
         text = refusal(ff.MoEFFN, ROUTER, None, UPS, DOWNS, **options)
         assert f"{name} is" in text and "expected True or False" in text
     assert "save is" in refusal(lambda: layer.forward(X, save=value))
-    layer.skip_zeros = np.True_  # type: ignore[assignment]
-    assert layer.skip_zeros is True
+    layer.skip_zeros = np.False_  # type: ignore[assignment]
+    assert layer.skip_zeros is False
 
 
 def test_misspelt_properties_are_refused(layer: ff.DenseFFN, moe: ff.MoEFFN) -> None:
