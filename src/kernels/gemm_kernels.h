@@ -42,9 +42,11 @@ using FeatureProductBf16 = void (*)(const void* a, std::size_t lda, const float*
 // to: [cols, rows] = from^T; from: [rows, cols]. Words of 32 bits.
 using Transpose = void (*)(const float* from, std::size_t from_stride, std::size_t rows,
                            std::size_t cols, float* to, std::size_t to_stride);
-// Nearest bf16, ties to even, as words or as the bits of bf16.
-using RoundRow = void (*)(const float* x, float* y, std::size_t n);
-using NarrowRow = void (*)(const float* x, std::uint16_t* y, std::size_t n);
+// y: [rows, n] = nearest bf16 to x: [rows, n], ties to even, as words or as the bits of bf16.
+using RoundRows = void (*)(const float* x, std::size_t ldx, float* y, std::size_t ldy,
+                           std::size_t rows, std::size_t n);
+using NarrowRows = void (*)(const float* x, std::size_t ldx, std::uint16_t* y, std::size_t ldy,
+                            std::size_t rows, std::size_t n);
 // One unit row of bf16 from two rows of k: y[i] = narrow(low[i]) | narrow(high[i]) << 16.
 using PairRows = void (*)(const float* low, const float* high, std::uint32_t* y, std::size_t n);
 // Bit i of the result: x[r, i] is neither 0 nor -0 in some row r; x: [rows, n], n <= 64.
@@ -74,8 +76,8 @@ struct GemmKernels {
   PeakProbe peak_probe_f32, peak_probe_bf16;
   ReadProbe read_probe;
   Transpose transpose;
-  RoundRow round_row;
-  NarrowRow narrow_row;
+  RoundRows round_rows;
+  NarrowRows narrow_rows;
   PairRows pair_rows;
   NonZeroColumns non_zero;
 };

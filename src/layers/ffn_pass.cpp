@@ -243,11 +243,9 @@ struct BackwardPiece {
   static void keep(ConstMatrix tile, std::size_t p, std::size_t first, const RowBuffer& rows,
                    const RowBuffer& columns, std::span<float> bias, float* turned) {
     const std::size_t column = p * kPanel;
-    for (std::size_t r = 0; r < tile.rows; ++r) {
-      const auto values = tile.row(r);
-      rows.store(first + r, column, values.data(), values.size());
-      if (!bias.empty()) kernels().rows.add(values.data(), bias.data() + column, values.size());
-    }
+    rows.store(first, column, tile);
+    for (std::size_t r = 0; !bias.empty() && r < tile.rows; ++r)
+      kernels().rows.add(tile.row(r).data(), bias.data() + column, tile.cols);
     if (!columns.empty()) turn_tile(tile, p, first, columns, turned);
   }
 };

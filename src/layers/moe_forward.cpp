@@ -99,7 +99,7 @@ struct ExpertPairs {
       const auto from = x.row(tokens[i]);
       if (core.routing.weight_input)
         for (std::size_t c = 0; c < from.size(); ++c) row[c] = from[c] * weights[i];
-      input.store(i, 0, core.routing.weight_input ? row : from.data(), x.cols);
+      input.store(i, 0, {core.routing.weight_input ? row : from.data(), 1, x.cols});
     }
   }
   // Calls visit(expert, its rows) for each expert that has some, ascending.

@@ -33,6 +33,23 @@ std::vector<float> read(const SafetensorsFile& file, const std::string& name) {
   return values;
 }
 
+// Calls group(first row, rows, lengths) for whole sequences in turn: what a layer writes for so
+// many tokens is still in the caches when it is read.
+template <class Group>
+void for_each_group(std::span<const std::size_t> sequence_lengths, unsigned threads,
+                    const Group& group) {
+  const std::size_t wanted = 128 * std::max<std::size_t>(2, threads);
+  std::size_t first = 0, first_row = 0, rows = 0;
+  for (std::size_t i = 0; i < sequence_lengths.size(); ++i) {
+    rows += sequence_lengths[i];
+    if (rows < wanted && i + 1 < sequence_lengths.size()) continue;
+    group(first_row, rows, sequence_lengths.subspan(first, i + 1 - first));
+    first = i + 1;
+    first_row += rows;
+    rows = 0;
+  }
+}
+
 // A weight of the file in the type in which the model computes.
 class LoadedWeight {
  public:
@@ -193,8 +210,14 @@ void BertEncoder::forward(std::span<const std::int32_t> ids,
   embed(ids, sequence_lengths, hidden, workspace);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (workspace.clock != nullptr) workspace.clock->enter_layer(i);
-    blocks_[i].forward(hidden, sequence_lengths, workspace,
-                       observers.empty() ? nullptr : observers[i]);
+    if (!observers.empty()) {
+      blocks_[i].forward(hidden, sequence_lengths, workspace, observers[i]);
+      continue;
+    }
+    for_each_group(sequence_lengths, workspace.runtime().threads(),
+                   [&](std::size_t first_row, std::size_t rows, auto lengths) {
+                     blocks_[i].forward(hidden.rows_from(first_row, rows), lengths, workspace);
+                   });
   }
 }
 

@@ -9,7 +9,11 @@ namespace {
 
 constexpr auto kIdentity = static_cast<std::size_t>(Activation::identity);
 
-// One tile from finished sums to hidden. Sums of up, or of gate and up: [rows, 64].
+// Rows finished at a time: what one step writes, the next one reads from the L1 cache.
+constexpr std::size_t kFinished = 32;
+static_assert(NonZeroBits::kMostRows <= kFinished);
+
+// Some rows of a tile, from finished sums to hidden. Sums of up, or of gate and up: [rows, 64].
 struct Tile {
   const ExpandWeights& weights;
   const ExpandRows& to;
@@ -33,14 +37,10 @@ struct Tile {
   }
   // The hidden values of the tile on their way to their rows.
   void store(float* values) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      float* row = values + r * kPanel;
-      if (to.shown.data != nullptr)
-        std::copy_n(row, columns, to.shown.row(first + r).data() + column);
-      to.finish(first + r, column, row, columns);
-    }
+    for (std::size_t r = 0; to.shown.data != nullptr && r < rows; ++r)
+      std::copy_n(values + r * kPanel, columns, to.shown.row(first + r).data() + column);
+    to.finish(first, column, {values, rows, columns, kPanel});
   }
-  // So few rows are one tile.
   void find_zeros(const float* values, std::size_t values_stride) const {
     if (!to.non_zero.empty()) to.non_zero.set(column / kPanel, values, values_stride, columns);
   }
@@ -64,10 +64,10 @@ struct Tile {
 
 }  // namespace
 
-void ExpandRows::finish(std::size_t row, std::size_t first, float* values, std::size_t n) const {
-  if (!weights.empty())
-    for (std::size_t i = 0; i < n; ++i) values[i] *= weights[row];
-  hidden.store(row, first, values, n);
+void ExpandRows::finish(std::size_t row, std::size_t first, Matrix values) const {
+  for (std::size_t r = 0; !weights.empty() && r < values.rows; ++r)
+    for (float& value : values.row(r)) value *= weights[row + r];
+  hidden.store(row, first, values);
 }
 
 void expand(const Region& region, const ExpandWeights& weights, const ExpandRows& rows,
@@ -78,14 +78,20 @@ void expand(const Region& region, const ExpandWeights& weights, const ExpandRows
   tasks.for_each(region, [&](std::size_t first, std::size_t count, std::size_t p) {
     const RowOperand x = rows.x.rows_from(first, count);
     const std::size_t column = p * kPanel;
-    const Tile tile{weights, rows, first, count, column, std::min(kPanel, up.out() - column)};
     if (gate.empty()) {
       panel_product(x, up.panel(p), up.panel(p + 1), first_sums, false);
-      tile.finish_dense(first_sums);
     } else {
       panel_product(x, gate.panel(p), up.panel(p), first_sums, false);
       panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, false);
-      tile.finish_gated(first_sums, second_sums);
+    }
+    for (std::size_t done = 0; done < count; done += kFinished) {
+      const Tile tile{weights,      rows,
+                      first + done, std::min(kFinished, count - done),
+                      column,       std::min(kPanel, up.out() - column)};
+      if (gate.empty())
+        tile.finish_dense(first_sums + done * kPanel);
+      else
+        tile.finish_gated(first_sums + done * kPanel, second_sums + done * kPanel);
     }
   });
 }

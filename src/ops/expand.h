@@ -31,8 +31,8 @@ struct ExpandRows {
   RowBuffer hidden;
   NonZeroBits non_zero;
 
-  // Columns first .. first + n of hidden from what act (and up) gave; values are changed.
-  void finish(std::size_t row, std::size_t first, float* values, std::size_t n) const;
+  // Rows row .. of columns first .. of hidden from what act (and up) gave; values are changed.
+  void finish(std::size_t row, std::size_t first, Matrix values) const;
 };
 
 // scratch: two tiles.

@@ -122,7 +122,7 @@ class ActivePart {
       for (std::size_t p = panels_.first; p < panels_.last; ++p) multiply_panel(p);
     }
     for (std::size_t p = panels_.first; p < panels_.last; ++p) {
-      for (std::size_t r = 0; r < to_.x.rows; ++r) to_.finish(r, p * kPanel, at(r, p), width(p));
+      to_.finish(0, p * kPanel, {at(0, p), to_.x.rows, width(p), stride_});
       if (!to_.non_zero.empty()) to_.non_zero.set(p, at(0, p), stride_, width(p));
     }
   }

@@ -12,8 +12,7 @@ void turn_tile(ConstMatrix values, std::size_t p, std::size_t first, const RowBu
                float* turned) {
   const std::size_t stride = values.rows + TileScratch::kTurnedPad;
   kernels().gemm.transpose(values.data, values.stride, values.rows, values.cols, turned, stride);
-  for (std::size_t column = 0; column < values.cols; ++column)
-    to.store(p * kPanel + column, first, turned + column * stride, values.rows);
+  to.store(p * kPanel, first, {turned, values.cols, values.rows, stride});
 }
 
 void turn_columns(const Region& region, ConstMatrix from, const RowBuffer& to,

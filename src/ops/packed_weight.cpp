@@ -47,7 +47,7 @@ void copy_row(std::span<const Bf16> from, float* to) {
 }
 void copy_row(std::span<const float> from, Bf16* to) {
   static_assert(sizeof(Bf16) == sizeof(std::uint16_t));
-  kernels().gemm.narrow_row(from.data(), &to->bits, from.size());
+  kernels().gemm.narrow_rows(from.data(), 0, &to->bits, 0, 1, from.size());
 }
 
 // The 64 x 64 values of a weight from (n, k) on; what lies outside is 0.

@@ -44,8 +44,7 @@ class InputRows {
   void stage(const Region& region) const {
     if (copy_.empty()) return;
     const Share share = region.share(x_.rows);
-    for (std::size_t row = share.first; row < share.last; ++row)
-      copy_.store(row, 0, x_.row(row).data(), x_.cols);
+    copy_.store(share.first, 0, x_.rows_from(share.first, share.last - share.first));
   }
   bool is_copy() const { return !copy_.empty(); }
   RowOperand operand() const { return copy_.empty() ? RowOperand(x_) : copy_.operand(); }

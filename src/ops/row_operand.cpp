@@ -27,23 +27,29 @@ RowBuffer::RowBuffer(std::size_t rows, std::size_t k, Dtype weight, Workspace& w
   data_ = take_bytes(workspace, rows * row_bytes_);
 }
 
-void RowBuffer::store(std::size_t row, std::size_t first, const float* values,
-                      std::size_t n) const {
+void RowBuffer::store(std::size_t row, std::size_t first, ConstMatrix values) const {
   const GemmKernels& gemm = kernels().gemm;
+  const std::size_t n = values.cols;
   char* start = data_ + row * row_bytes_;
   const bool pad = weight_ == Dtype::bf16 && first + n == k_ && k_ % 2 == 1;
+  const auto end_rows = [&](auto* to, std::size_t stride) {
+    for (std::size_t r = 0; pad && r < values.rows; ++r) to[r * stride + n] = 0;
+  };
   if (stored_ == Dtype::bf16) {
+    const std::size_t stride = row_bytes_ / sizeof(std::uint16_t);
     auto* to = reinterpret_cast<std::uint16_t*>(start) + first;
-    gemm.narrow_row(values, to, n);
-    if (pad) to[n] = 0;
+    gemm.narrow_rows(values.data, values.stride, to, stride, values.rows, n);
+    end_rows(to, stride);
     return;
   }
+  const std::size_t stride = row_bytes_ / sizeof(float);
   float* to = reinterpret_cast<float*>(start) + first;
   if (weight_ == Dtype::bf16)
-    gemm.round_row(values, to, n);
+    gemm.round_rows(values.data, values.stride, to, stride, values.rows, n);
   else
-    std::memcpy(to, values, n * sizeof(float));
-  if (pad) to[n] = 0;
+    for (std::size_t r = 0; r < values.rows; ++r)
+      std::memcpy(to + r * stride, values.row(r).data(), n * sizeof(float));
+  end_rows(to, stride);
 }
 
 RowBuffer RowBuffer::rows_from(std::size_t first, std::size_t count) const {

@@ -37,8 +37,8 @@ class RowBuffer {
   RowBuffer(std::size_t rows, std::size_t k, Dtype weight, Workspace& workspace);
 
   bool empty() const { return data_ == nullptr; }
-  // Columns first .. first + n of a row; n is even, or the row ends there.
-  void store(std::size_t row, std::size_t first, const float* values, std::size_t n) const;
+  // values become rows row .. of columns first ..; their number is even, or the rows end there.
+  void store(std::size_t row, std::size_t first, ConstMatrix values) const;
   // Where float32 values can be written without store; null where they must be rounded.
   float* place(std::size_t row, std::size_t first) const {
     return weight_ == Dtype::f32 ? reinterpret_cast<float*>(data_ + row * row_bytes_) + first

@@ -89,8 +89,8 @@ TEST_CASE("every table is complete") {
     CHECK((gemm.panel_bf16 != nullptr));
     CHECK((gemm.listed_bf16 != nullptr));
     CHECK((gemm.transpose != nullptr));
-    CHECK((gemm.round_row != nullptr));
-    CHECK((gemm.narrow_row != nullptr));
+    CHECK((gemm.round_rows != nullptr));
+    CHECK((gemm.narrow_rows != nullptr));
     CHECK((gemm.pair_rows != nullptr));
     CHECK((gemm.peak_probe_f32 != nullptr));
     CHECK((gemm.peak_probe_bf16 != nullptr));

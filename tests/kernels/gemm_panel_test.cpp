@@ -337,8 +337,8 @@ TEST_CASE("rounding rows to bf16: nearest, ties to even, NaN, infinities, no nei
       std::vector<float> wide(n + 1, kGuard);
       std::vector<std::uint16_t> narrow(n + 1, 0xABCD);
       std::vector<std::uint32_t> pairs(n + 1, 0xABCDEF01U);
-      gemm.round_row(values.data(), wide.data(), n);
-      gemm.narrow_row(values.data(), narrow.data(), n);
+      gemm.round_rows(values.data(), 0, wide.data(), 0, 1, n);
+      gemm.narrow_rows(values.data(), 0, narrow.data(), 0, 1, n);
       gemm.pair_rows(values.data(), second, pairs.data(), n);
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < n; ++i) {
@@ -364,8 +364,8 @@ TEST_CASE("a NaN stays one, whichever bits make it, and touches nothing else of 
       std::vector<float> wide(17);
       std::vector<std::uint16_t> narrow(17);
       std::vector<std::uint32_t> low(17), high(17);
-      table.gemm.round_row(row.data(), wide.data(), 17);
-      table.gemm.narrow_row(row.data(), narrow.data(), 17);
+      table.gemm.round_rows(row.data(), 0, wide.data(), 0, 1, 17);
+      table.gemm.narrow_rows(row.data(), 0, narrow.data(), 0, 1, 17);
       table.gemm.pair_rows(row.data(), ones.data(), low.data(), 17);
       table.gemm.pair_rows(ones.data(), row.data(), high.data(), 17);
       const auto is_nan = [](std::uint32_t half) { return (half & 0x7FFFU) > 0x7F80U; };

@@ -171,7 +171,8 @@ MUTANTS = [
     ),
     Mutant(
         ROWS,
-        "if (weight_ == Dtype::bf16)\n    gemm.round_row(values, to, n);\n  else",
+        "if (weight_ == Dtype::bf16)\n    gemm.round_rows(values.data, values.stride, to, stride, values.rows, n);\n"
+        "  else",
         "",
         "bf16: left operands are not rounded",
     ),
@@ -195,8 +196,8 @@ MUTANTS = [
     ),
     Mutant(
         SUMS,
-        "to.store(p * kPanel + column, first, turned + column * stride, values.rows);",
-        "to.store(p * kPanel + column, first, turned, values.rows);",
+        "{turned, values.cols, values.rows, stride}",
+        "{turned, values.cols, values.rows, 0}",
         "weight gradients: the first column of a panel for all",
     ),
     Mutant(

@@ -70,7 +70,7 @@ TEST_CASE("a product with 16 features has the bits of the panel product") {
       const auto x = real_values(9 * in, 61);
       for (const std::size_t rows : {1U, 2U, 3U, 4U, 5U, 8U, 9U}) {
         const RowBuffer buffer(rows, in, dtype, workspace);
-        for (std::size_t r = 0; r < rows; ++r) buffer.store(r, 0, &x[r * in], in);
+        for (std::size_t r = 0; r < rows; ++r) buffer.store(r, 0, {&x[r * in], 1, in});
         const RowOperand operand = buffer.operand();
         const float* features[kFeatures];
         std::size_t ids[kFeatures];
@@ -105,7 +105,7 @@ TEST_CASE("sums stay finite unless the sizes of x, weights or bias allow more") 
       row[kIn - 1] = x;
       biases[7] = bias;
       const RowBuffer buffer(1, kIn, dtype, workspace);
-      buffer.store(0, 0, row.data(), kIn);
+      buffer.store(0, 0, {row.data(), 1, kIn});
       return FeatureRows(packed(w, dtype)).stays_finite(buffer.operand(), biases);
     };
     CHECK(stays(0.5F, 1.0F, 0.25F));

@@ -50,9 +50,11 @@ TEST_CASE("rows stored whole or in parts hold their values in the type of the we
         const std::vector<float> x = real_values(7 * k, 11);
         const RowBuffer buffer(7, k, weight, workspace);
         CHECK_FALSE(buffer.empty());
-        for (std::size_t row = 7; row-- > 0;)  // no order is asked for
+        for (const std::size_t row : {6U, 3U, 0U})  // no order is asked for
           for (std::size_t first = 0; first < k; first += part)
-            buffer.store(row, first, &x[row * k + first], std::min(part, k - first));
+            buffer.store(row, first,
+                         {&x[row * k + first], std::min<std::size_t>(3, 7 - row),
+                          std::min(part, k - first), k});
         const RowOperand operand = buffer.operand();
         CHECK(operand.rows == 7);
         CHECK(operand.k == k);
@@ -135,7 +137,7 @@ TEST_CASE("a product of rows with a panel of tokens, in both types") {
   for (const Dtype weight : kTypes) {
     const ScratchScope scope(workspace);
     const RowBuffer buffer(rows, k, weight, workspace);
-    for (std::size_t row = 0; row < rows; ++row) buffer.store(row, 0, &a[row * k], k);
+    for (std::size_t row = 0; row < rows; ++row) buffer.store(row, 0, {&a[row * k], 1, k});
     const TokenPanels panels(k, 37, weight, workspace);
     panels.store(0, 0, {b.data(), k, 37});
     std::vector<float> sums(rows * 64 + 1, kGuard);

@@ -59,7 +59,7 @@ Product product(const std::vector<float>& x, const PackedWeight& weight, bool ma
   const NonZeroBits bits(rows, kIn, workspace);
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t k = 0; k < kIn; k += kPanel)
-      buffer.store(r, k, &x[r * kIn + k], std::min(kPanel, kIn - k));
+      buffer.store(r, k, {&x[r * kIn + k], 1, std::min(kPanel, kIn - k)});
   for (std::size_t k = 0; k < kIn; k += kPanel)
     if (!bits.empty()) bits.set(k / kPanel, &x[k], kIn, std::min(kPanel, kIn - k));
   const UnitLists lists(kIn, workspace);

@@ -8,12 +8,16 @@ inline std::uint32_t nearest_bf16(float value) {
   return (bits & 0x7FFFFFFFU) > 0x7F800000U ? (bits >> 16) | 0x40U : rounded;
 }
 
-inline void round_row(const float* x, float* y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) y[i] = __builtin_bit_cast(float, nearest_bf16(x[i]) << 16);
+inline void round_rows(const float* x, std::size_t ldx, float* y, std::size_t ldy, std::size_t rows,
+                       std::size_t n) {
+  for (std::size_t r = 0; r < rows; ++r, x += ldx, y += ldy)
+    for (std::size_t i = 0; i < n; ++i) y[i] = __builtin_bit_cast(float, nearest_bf16(x[i]) << 16);
 }
 
-inline void narrow_row(const float* x, std::uint16_t* y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<std::uint16_t>(nearest_bf16(x[i]));
+inline void narrow_rows(const float* x, std::size_t ldx, std::uint16_t* y, std::size_t ldy,
+                        std::size_t rows, std::size_t n) {
+  for (std::size_t r = 0; r < rows; ++r, x += ldx, y += ldy)
+    for (std::size_t i = 0; i < n; ++i) y[i] = static_cast<std::uint16_t>(nearest_bf16(x[i]));
 }
 
 inline void pair_rows(const float* low, const float* high, std::uint32_t* y, std::size_t n) {

@@ -55,8 +55,8 @@ constexpr GemmKernels make_gemm_kernels() {
           peak_probe<V>,
           read_probe<V>,
           transpose<V>,
-          round_row,
-          narrow_row,
+          round_rows,
+          narrow_rows,
           pair_rows,
           non_zero_columns<V>};
 }

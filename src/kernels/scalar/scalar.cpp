@@ -50,7 +50,7 @@ constinit const KernelTable kScalarKernels = {
     "scalar",
     {gemm_panel_plain, listed_panel_plain, features_f32_plain, gemm_panel_bf16_plain,
      listed_panel_bf16_plain, features_bf16_plain, false, peak_probe_plain, peak_probe_plain,
-     read_probe_plain, transpose<VecF32>, round_row, narrow_row, pair_rows,
+     read_probe_plain, transpose<VecF32>, round_rows, narrow_rows, pair_rows,
      non_zero_columns<VecF32>},
     make_activation_kernels<VecF32>(),
     make_row_kernels<VecF32>(),
