@@ -61,6 +61,32 @@ TEST_CASE("a sequence has the same bits alone, in a batch, and for any number of
   }
 }
 
+TEST_CASE("so many sequences that layers take them in groups have the same bits") {
+  const TempFolder folder;
+  TinyBert{}.write(folder, {}, some_value);
+  const auto model = load(folder);
+  std::vector<std::int32_t> ids;
+  std::vector<std::size_t> lengths;
+  for (std::size_t i = 0; i < 97; ++i) {
+    lengths.push_back(i % 14);  // also empty ones
+    for (std::size_t k = 0; k < lengths.back(); ++k)
+      ids.push_back(static_cast<std::int32_t>((3 * i + 5 * k) % 13));
+  }
+  lengths.push_back(0);
+  CHECK(ids.size() > 600);
+  for (const unsigned threads : {1U, 3U}) {
+    const auto batch = run(model, ids, lengths, threads);
+    std::size_t row = 0, wrong = 0;
+    for (const std::size_t length : lengths) {
+      const auto first = ids.begin() + static_cast<std::ptrdiff_t>(row);
+      const auto alone = run(model, {first, first + static_cast<std::ptrdiff_t>(length)}, {length});
+      for (std::size_t i = 0; i < alone.size(); ++i) wrong += alone[i] != batch[row * 6 + i];
+      row += length;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("the stored type is the default, and each layer has the type of the model") {
   const TempFolder wide, narrow;
   TinyBert{}.write(wide, {}, some_value);
