@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_kernels.py BUILD: the product kernels keep their sums in registers.
 
-A vector that a block of a product (gemm_block) puts on the stack costs half its speed and changes
-no result, so no test would notice. Reads the disassembly of a build's kernel objects.
+A vector that a block of a product (gemm_block, attention_tile) puts on the stack costs half its
+speed and changes no result, so no test would notice. Reads the disassembly of a build's kernel
+objects.
 """
 
 import re
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ISAS = ("avx2", "avx512", "avx512_bf16")
-KERNEL = "gemm_block"
+KERNELS = ("gemm_block<", "attention_tile<")
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 FRAME = re.compile(r"\tmov +%rsp,%rbp$")
 
@@ -51,7 +52,11 @@ def short_name(name: str) -> str:
 
 def faults(listing: str) -> tuple[int, list[str]]:
     """How many kernels there are, and a line for each that uses the stack."""
-    kernels = [(name, lines) for name, lines in functions(listing) if KERNEL in name]
+    kernels = [
+        (name, lines)
+        for name, lines in functions(listing)
+        if any(kernel in name for kernel in KERNELS)
+    ]
     found = [(name, stack_access(lines)) for name, lines in kernels]
     return len(kernels), [f"{short_name(name)}: {line}" for name, line in found if line]
 
@@ -71,7 +76,7 @@ def main() -> int:
             return 1
         count, lines = faults(done.stdout)
         if done.returncode != 0 or count == 0:
-            bad.append(f"{isa}: no {KERNEL} found; is {folder} built? {done.stderr.strip()}")
+            bad.append(f"{isa}: no product kernel found; is {folder} built? {done.stderr.strip()}")
         bad += [f"{isa}: a vector goes through the stack in {line}" for line in lines]
         total += count
     print("\n".join([*bad, f"{total} product kernels, {len(bad)} faults"]))

@@ -1,7 +1,8 @@
 // Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762, section 3.2), with or without a
 // causal mask, rotary positions, and key heads that several query heads share (Ainslie et al. 2023,
 // arXiv 2305.13245).
-// Layers of bf16 weights round x, the mixed heads and the gradients that enter products to bf16;
+// Layers of bf16 weights round to bf16 what enters a product of the forward pass (x, queries, keys,
+// values, exponentials, mixed heads), and dy and the gradients that enter products with weights;
 // everything between is float32.
 #pragma once
 

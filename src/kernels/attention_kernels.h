@@ -39,6 +39,11 @@ using ExpRows = void (*)(float* x, std::size_t stride, std::size_t rows, std::si
 // y[i] = x[i] / divisor over n values; y may be x.
 using DivideRow = void (*)(const float* x, float divisor, float* y, std::size_t n);
 
+// queries: [rows, head_dim] become rows for score_rows, packed_stride floats apart, which is
+// head_dim or more.
+using PackQueries = void (*)(const float* queries, std::size_t stride, std::size_t rows,
+                             std::size_t head_dim, float* packed, std::size_t packed_stride);
+
 struct AttentionKernels {
   PackKeys pack_keys;
   PackValues pack_values;
@@ -47,6 +52,20 @@ struct AttentionKernels {
   SpreadRows spread_rows;
   ExpRows exp_rows;
   DivideRow divide_row;
+};
+
+// The same with queries, keys, values and weights rounded to bf16; sums are float32. What is packed
+// is in words of 32 bits, one value each or two where there are dot products of bf16: of neighbours
+// in a query and a key, of neighbouring keys in weights and values. exp_rows leaves such words, and
+// totals of the rounded weights; in mix_rows count is in keys, also of an odd number.
+struct AttentionBf16Kernels {
+  std::size_t values_per_word;
+  PackQueries pack_queries;
+  PackKeys pack_keys;
+  PackValues pack_values;
+  ScoreRows score_rows;
+  MixRows mix_rows;
+  ExpRows exp_rows;
 };
 
 }  // namespace fourfold

@@ -30,6 +30,7 @@ const KernelTable& avx512_bf16_kernels() {
     table.gemm.features_bf16 = kAvx512Bf16Products.features;
     table.gemm.peak_probe_bf16 = kAvx512Bf16Products.peak_probe;
     table.gemm.reads_bf16_rows = true;
+    table.attention_bf16 = kAvx512Bf16Products.attention;
     return table;
   }();
   return made;

@@ -57,14 +57,6 @@ using PeakProbe = double (*)(std::size_t rounds, float* sink);
 // Reads n floats (a multiple of 256) and returns something that depends on all of them.
 using ReadProbe = float (*)(const float* x, std::size_t n);
 
-// What an instruction set with dot products of bf16 does better than the one it extends.
-struct Bf16Products {
-  GemmPanelBf16 panel;
-  ListedPanelBf16 listed;
-  FeatureProductBf16 features;
-  PeakProbe peak_probe;
-};
-
 struct GemmKernels {
   GemmPanel panel_f32;
   ListedPanel listed_f32;

@@ -15,6 +15,16 @@ struct KernelTable {
   ActivationKernels activations;
   RowKernels rows;
   AttentionKernels attention;
+  AttentionBf16Kernels attention_bf16;
+};
+
+// What an instruction set with dot products of bf16 does better than the one it extends.
+struct Bf16Products {
+  GemmPanelBf16 panel;
+  ListedPanelBf16 listed;
+  FeatureProductBf16 features;
+  PeakProbe peak_probe;
+  AttentionBf16Kernels attention;
 };
 
 extern const KernelTable kScalarKernels;

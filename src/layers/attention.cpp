@@ -195,7 +195,7 @@ MultiHeadAttention::MultiHeadAttention(const AttentionWeights& weights,
   const AttentionOptions all = filled_in(options, d_model);
   check_weights(weights, all, d_model, weight_dtype(weights.query));
   core_->options = all;
-  core_->shape = {all.n_heads, all.n_kv_heads, all.scale, all.causal};
+  core_->shape = {all.n_heads, all.n_kv_heads, all.scale, all.causal, weight_dtype(weights.query)};
   with_stacked(weights,
                [&](const auto& rows) { core_->query_key_value = PackedWeight(Weight(rows)); });
   core_->output = PackedWeight(weights.output);
@@ -231,6 +231,8 @@ void MultiHeadAttention::forward(ConstMatrix x, std::span<const std::size_t> seq
   gemm(x, core.query_key_value, core.query_key_value_bias, Activation::identity, projected,
        workspace);
   turn_queries_and_keys(core, projected, sequence_lengths, Turn::forward, workspace);
+  // attention_forward rounds what it reads; backward wants the rounded values.
+  if (core.bf16() && save != nullptr) round_rows_to_bf16(projected, projected, workspace);
   attention_forward(core.queries(projected), core.keys(projected), core.values(projected),
                     sequence_lengths, core.shape, mixed, workspace);
   // The product rounds what it reads; backward wants the rounded values.

@@ -15,6 +15,8 @@ struct HeadShape {
   std::size_t n_heads, n_kv_heads;  // head h reads key head h / (n_heads / n_kv_heads)
   float scale;
   bool causal = false;
+  // bf16: queries, keys, values and exponentials are rounded to it before they are multiplied.
+  Dtype dtype = Dtype::f32;
 };
 
 // q, y: [tokens, n_heads * head_dim]; k, v: [tokens, n_kv_heads * head_dim]; y may not overlap the

@@ -17,6 +17,7 @@ namespace fourfold {
 // Queries of one block: whole tiles of every instruction set, few enough that their scores stay in
 // the L1 cache for short sequences.
 constexpr std::size_t kQueryRows = 24;
+static_assert(kQueryRows % 2 == 0);  // in bf16 keys go in pairs, counted from the first
 
 inline std::size_t blocks_of(std::size_t queries) {
   return (queries + kQueryRows - 1) / kQueryRows;
@@ -65,27 +66,29 @@ struct QueryBlock {
 
 // scores[row, key] = a[row] . b[key] for the keys that some row reads. a: [rows, head_dim];
 // packed: pack_keys of b: [keys, head_dim].
-inline void score_rows(const QueryBlock& block, ConstMatrix a, const float* packed, Matrix scores) {
-  kernels().attention.score_rows(a.data, a.stride, packed, scores.data, scores.stride, block.rows,
-                                 block.most_keys(), a.cols);
+inline void score_rows(const QueryBlock& block, ConstMatrix a, const float* packed, Matrix scores,
+                       ScoreRows kernel = kernels().attention.score_rows) {
+  kernel(a.data, a.stride, packed, scores.data, scores.stride, block.rows, block.most_keys(),
+         a.cols);
 }
 
 // The scores that a row reads become exp(scale * (score - largest)), and totals[row] their sum.
-inline void exp_rows(const QueryBlock& block, Matrix scores, float scale, float* totals) {
-  kernels().attention.exp_rows(scores.data, scores.stride, block.rows, block.keys_of(0),
-                               block.causal ? 1 : 0, scale, totals);
+inline void exp_rows(const QueryBlock& block, Matrix scores, float scale, float* totals,
+                     ExpRows kernel = kernels().attention.exp_rows) {
+  kernel(scores.data, scores.stride, block.rows, block.keys_of(0), block.causal ? 1 : 0, scale,
+         totals);
 }
 
 // sums[row] = the sum of weights[row, key] * value[key] over the keys of the row, in ascending
 // order. weights: [rows, keys]; packed: pack_values of [keys, head_dim]; sums: [rows, width].
-inline void mix_rows(const QueryBlock& block, ConstMatrix weights, const float* packed,
-                     Matrix sums) {
-  const auto mix = kernels().attention.mix_rows;
-  const std::size_t common = block.common_keys();
+// per_word: keys in one word of weights and of packed.
+inline void mix_rows(const QueryBlock& block, ConstMatrix weights, const float* packed, Matrix sums,
+                     MixRows mix = kernels().attention.mix_rows, std::size_t per_word = 1) {
+  const std::size_t common = block.common_keys(), words = common / per_word;
   mix(weights.data, weights.stride, packed, sums.data, sums.cols, block.rows, common, false);
   if (!block.causal) return;
   for (std::size_t row = 0; row < block.rows; ++row)
-    mix(weights.row(row).data() + common, weights.stride, packed + common * sums.cols,
+    mix(weights.row(row).data() + words, weights.stride, packed + words * sums.cols,
         sums.row(row).data(), sums.cols, 1, block.keys_of(row) - common, true);
 }
 

@@ -106,6 +106,8 @@ TEST_CASE("every table is complete") {
     CHECK((table->rows.softmax_backward != nullptr));
     CHECK((table->attention.pack_keys != nullptr));
     CHECK((table->attention.divide_row != nullptr));
+    CHECK((table->attention_bf16.pack_queries != nullptr));
+    CHECK((table->attention_bf16.exp_rows != nullptr));
     CHECK((table->rows.add != nullptr));
   }
 }
@@ -123,6 +125,8 @@ TEST_CASE("dot products of bf16 come with rows in bf16, and change nothing else 
   CHECK((dots->gemm.listed_f32 == plain->gemm.listed_f32));
   CHECK((dots->gemm.panel_bf16 != plain->gemm.panel_bf16));
   CHECK((dots->gemm.listed_bf16 != plain->gemm.listed_bf16));
+  CHECK((dots->attention.score_rows == plain->attention.score_rows));
+  CHECK((dots->attention_bf16.score_rows != plain->attention_bf16.score_rows));
   CHECK((dots->gemm.peak_probe_bf16 != plain->gemm.peak_probe_bf16));
   CHECK((dots->activations.forward[0] == plain->activations.forward[0]));
   CHECK((dots->rows.layer_norm == plain->rows.layer_norm));

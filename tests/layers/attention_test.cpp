@@ -199,7 +199,7 @@ std::vector<Bf16> rounded(const std::vector<float>& values) {
   return narrow;
 }
 
-TEST_CASE("bf16 weights: x and the mixed heads are rounded, the rest is float32") {
+TEST_CASE("bf16 weights: x, the factors of attention and the mixed heads are rounded") {
   AttentionSample sample(decoder_options(), 19);
   for (auto* values : {&sample.query, &sample.key, &sample.value, &sample.output})
     for (float& value : *values) value = round_to_bf16(value);
@@ -216,7 +216,19 @@ TEST_CASE("bf16 weights: x and the mixed heads are rounded, the rest is float32"
   const std::vector<float> y = run(layer, x, {13});
   for (float& entry : x) entry = round_to_bf16(entry);
   CHECK(same_bits(run(layer, x, {13}), y));
-  // Rounding the mixed heads costs up to 2^-9 of each of 24 products of about 0.5.
+  // A saved pass gives the same result and holds the rounded factors.
+  Runtime runtime({.count = 2});
+  Workspace workspace(runtime);
+  std::vector<float> y_saved(x.size());
+  AttentionSaved saved;
+  layer.forward({x.data(), 13, 19}, std::vector<std::size_t>{13}, {y_saved.data(), 13, 19},
+                workspace, &saved);
+  CHECK(same_bits(y_saved, y));
+  for (const ConstMatrix factors : {saved.projected.view(), saved.mixed.view()})
+    for (std::size_t row = 0; row < factors.rows; ++row)
+      for (const float factor : factors.row(row)) REQUIRE(factor == round_to_bf16(factor));
+  // Rounding the mixed heads, and what they are mixed from, costs up to 2^-9 of each of 24 products
+  // of about 0.5.
   const auto exact = sample.expected(reference::widened(x), {13});
   CHECK(reference::largest_difference(y, exact) < 0.03);
   CHECK(reference::largest_difference(y, exact) > 1e-5);

@@ -18,9 +18,17 @@ namespace {
 constexpr std::size_t kHeads = 3;
 constexpr float kGuard = -77.25F;
 
-HeadShape plain_heads(std::size_t head_dim) {
-  return {kHeads, kHeads, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
-          false};
+HeadShape plain_heads(std::size_t head_dim, Dtype dtype = Dtype::f32) {
+  return {kHeads, kHeads, static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))), false,
+          dtype};
+}
+
+constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::bf16};
+
+std::vector<float> in_type(std::vector<float> values, Dtype dtype) {
+  if (dtype == Dtype::bf16)
+    for (float& value : values) value = round_to_bf16(value);
+  return values;
 }
 
 struct Problem {
@@ -38,10 +46,12 @@ struct Problem {
     Workspace workspace(runtime);
     std::vector<float> y(tokens * width, kGuard);
     attention_forward({q.data(), tokens, width}, {k.data(), tokens, width},
-                      {v.data(), tokens, width}, sequence_lengths, plain_heads(head_dim),
+                      {v.data(), tokens, width}, sequence_lengths, plain_heads(head_dim, dtype),
                       {y.data(), tokens, width}, workspace);
     return y;
   }
+
+  Dtype dtype = Dtype::f32;
 
   std::vector<std::size_t> sequence_lengths;
   std::size_t head_dim, width, tokens;
@@ -70,37 +80,71 @@ TEST_CASE("a head wider than one depth block") {
 }
 
 TEST_CASE("one token gets its own value row") {
-  const Problem problem({1}, 5);
-  CHECK(same_bits(problem.run(), problem.v));
-}
-
-TEST_CASE("sequences side by side equal each alone, bit for bit") {
-  for (const std::size_t head_dim : {5U, 32U, 67U}) {
-    CAPTURE(head_dim);
-    const Problem both({17, 0, 71, 1}, head_dim, 9);
-    const std::vector<float> together = both.run();
-    std::size_t first = 0;
-    for (const std::size_t length : both.sequence_lengths) {
-      Problem alone({length}, head_dim);
-      const auto part = [&](const std::vector<float>& all) {
-        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first * both.width);
-        return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(length * both.width));
-      };
-      alone.q = part(both.q);
-      alone.k = part(both.k);
-      alone.v = part(both.v);
-      CAPTURE(length);
-      CHECK(same_bits(alone.run(), part(together)));
-      first += length;
-    }
+  Problem problem({1}, 5);
+  for (const Dtype dtype : kDtypes) {
+    problem.dtype = dtype;
+    CHECK(same_bits(problem.run(), in_type(problem.v, dtype)));
   }
 }
 
+TEST_CASE("bf16: queries, keys and values are rounded, and so are weights before their sum") {
+  for (const std::size_t tokens : {1U, 2U, 23U, 64U, 131U})
+    for (const std::size_t head_dim : {1U, 5U, 32U, 67U}) {
+      CAPTURE(tokens);
+      CAPTURE(head_dim);
+      Problem problem({tokens}, head_dim, tokens + head_dim);
+      problem.dtype = Dtype::bf16;
+      const std::vector<float> y = problem.run();
+      Problem rounded = problem;
+      rounded.q = in_type(problem.q, Dtype::bf16);
+      rounded.k = in_type(problem.k, Dtype::bf16);
+      rounded.v = in_type(problem.v, Dtype::bf16);
+      CHECK(same_bits(rounded.run(), y));
+      const auto expected =
+          reference::attention(reference::widened(rounded.q), reference::widened(rounded.k),
+                               reference::widened(rounded.v), tokens, kHeads, head_dim);
+      // A weight is off by 2^-9 of itself at most, as is the sum of them; values are below 1.
+      CHECK(reference::largest_difference(y, expected) < 1.01 / 256);
+      // Values of 1 show that weights add up to 1.
+      std::fill(rounded.v.begin(), rounded.v.end(), 1.0F);
+      for (const float one : rounded.run()) REQUIRE(std::fabs(one - 1.0F) < 2e-5F);
+    }
+}
+
+TEST_CASE("sequences side by side equal each alone, bit for bit") {
+  for (const Dtype dtype : kDtypes)
+    for (const std::size_t head_dim : {5U, 32U, 67U}) {
+      CAPTURE(head_dim);
+      Problem both({17, 0, 71, 1}, head_dim, 9);
+      both.dtype = dtype;
+      const std::vector<float> together = both.run();
+      std::size_t first = 0;
+      for (const std::size_t length : both.sequence_lengths) {
+        Problem alone({length}, head_dim);
+        alone.dtype = dtype;
+        const auto part = [&](const std::vector<float>& all) {
+          const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first * both.width);
+          return std::vector<float>(begin,
+                                    begin + static_cast<std::ptrdiff_t>(length * both.width));
+        };
+        alone.q = part(both.q);
+        alone.k = part(both.k);
+        alone.v = part(both.v);
+        CAPTURE(length);
+        CHECK(same_bits(alone.run(), part(together)));
+        first += length;
+      }
+    }
+}
+
 TEST_CASE("the same bits for 1, 2 and 7 threads") {
-  const Problem problem({29, 67, 11}, 37);
-  const std::vector<float> one = problem.run(1);
-  CHECK(same_bits(problem.run(2), one));
-  CHECK(same_bits(problem.run(7), one));
+  Problem problem({29, 67, 11}, 37);
+  for (const Dtype dtype : kDtypes) {
+    problem.dtype = dtype;
+    const std::vector<float> one = problem.run(1);
+    CHECK(same_bits(problem.run(2), one));
+    CHECK(same_bits(problem.run(7), one));
+  }
 }
 
 TEST_CASE("views into a wider matrix: the same bits, and nothing beside them is written") {
@@ -171,13 +215,14 @@ struct CausalProblem {
     const std::size_t narrow = kKeyHeads * head_dim;
     attention_forward({q.data(), tokens, width()}, {k.data(), tokens, narrow},
                       {v.data(), tokens, narrow}, sequence_lengths,
-                      {kQueryHeads, kKeyHeads, 0.31F, causal}, {y.data(), tokens, width()},
+                      {kQueryHeads, kKeyHeads, 0.31F, causal, dtype}, {y.data(), tokens, width()},
                       workspace);
     return y;
   }
   // The first `count` tokens as one sequence.
   CausalProblem first(std::size_t count) const {
     CausalProblem part({count}, head_dim);
+    part.dtype = dtype;
     std::copy_n(q.begin(), part.q.size(), part.q.begin());
     std::copy_n(k.begin(), part.k.size(), part.k.begin());
     std::copy_n(v.begin(), part.v.size(), part.v.begin());
@@ -185,6 +230,7 @@ struct CausalProblem {
   }
 
   bool causal = true;
+  Dtype dtype = Dtype::f32;
   std::vector<std::size_t> sequence_lengths;
   std::size_t head_dim, tokens;
   std::vector<float> q, k, v;
@@ -208,11 +254,14 @@ TEST_CASE("shared key heads and a causal mask against float64") {
 }
 
 TEST_CASE("causal: the start of a sequence has the bits of that start alone") {
-  const CausalProblem whole({197}, 37);
-  const std::vector<float> y = whole.run();
-  for (const std::size_t count : {1U, 2U, 31U, 63U, 64U, 65U, 127U, 128U, 129U, 196U}) {
-    CAPTURE(count);
-    CHECK(same_bits(whole.first(count).run(), {y.data(), count * whole.width()}));
+  CausalProblem whole({197}, 37);
+  for (const Dtype dtype : kDtypes) {
+    whole.dtype = dtype;
+    const std::vector<float> y = whole.run();
+    for (const std::size_t count : {1U, 2U, 31U, 63U, 64U, 65U, 127U, 128U, 129U, 196U}) {
+      CAPTURE(count);
+      CHECK(same_bits(whole.first(count).run(), {y.data(), count * whole.width()}));
+    }
   }
 }
 
@@ -224,24 +273,26 @@ TEST_CASE("causal: sequences side by side equal each alone; threads change no bi
 }
 
 TEST_CASE("causal: NaN and infinity in a later token reach no earlier one") {
-  for (const float special :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
-    for (const std::size_t token : {1U, 40U, 64U, 66U}) {
-      CausalProblem problem({67}, 7);
-      const std::vector<float> calm = problem.run();
-      for (std::size_t c = 0; c < 7; ++c) {
-        problem.q[token * 42 + c] = special;
-        problem.k[token * 14 + c] = special;
-        problem.v[token * 14 + c] = special;
+  for (const Dtype dtype : kDtypes)
+    for (const float special :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+      for (const std::size_t token : {1U, 40U, 41U, 64U, 66U}) {
+        CausalProblem problem({67}, 7);
+        problem.dtype = dtype;
+        const std::vector<float> calm = problem.run();
+        for (std::size_t c = 0; c < 7; ++c) {
+          problem.q[token * 42 + c] = special;
+          problem.k[token * 14 + c] = special;
+          problem.v[token * 14 + c] = special;
+        }
+        const std::vector<float> y = problem.run();
+        CHECK(same_bits({y.data(), token * 42}, {calm.data(), token * 42}));
+        // Its own row, in the heads that read key head 0, and what follows.
+        for (std::size_t c = 0; c < 3 * 7; ++c) CHECK(std::isnan(y[token * 42 + c]));
+        CHECK(std::isnan(y[66 * 42]));
+        // Key head 1 is calm.
+        CHECK(same_bits({y.data() + 66 * 42 + 21, 21}, {calm.data() + 66 * 42 + 21, 21}));
       }
-      const std::vector<float> y = problem.run();
-      CHECK(same_bits({y.data(), token * 42}, {calm.data(), token * 42}));
-      // Its own row, in the heads that read key head 0, and what follows.
-      for (std::size_t c = 0; c < 3 * 7; ++c) CHECK(std::isnan(y[token * 42 + c]));
-      CHECK(std::isnan(y[66 * 42]));
-      // Key head 1 is calm.
-      CHECK(same_bits({y.data() + 66 * 42 + 21, 21}, {calm.data() + 66 * 42 + 21, 21}));
-    }
 }
 
 TEST_CASE("no sequences, or only empty ones, write nothing") {

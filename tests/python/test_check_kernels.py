@@ -15,6 +15,7 @@ NAME = (
     "void fourfold::(anonymous namespace)::gemm_block<fourfold::(anonymous namespace)::VecF32, 6ul>"
     "(float const*, unsigned long)"
 )
+TILE = "void fourfold::(anonymous namespace)::attention_tile<6ul>(float const*, unsigned long)"
 OTHER = "fourfold::(anonymous namespace)::softmax(float*, unsigned long)"
 
 
@@ -39,9 +40,11 @@ def listing(*bodies: tuple[str, list[str]]) -> str:
 )
 def test_a_vector_on_the_stack_is_found(instruction: str) -> None:
     body = ["push   %rbx", instruction, "ret"]
-    count, lines = faults(listing((OTHER, ["ret"]), (NAME, body), (NAME, ["ret"])))
-    assert count == 2 and len(lines) == 1
+    bodies = (OTHER, ["ret"]), (NAME, body), (NAME, ["ret"]), (TILE, body)
+    count, lines = faults(listing(*bodies))
+    assert count == 3 and len(lines) == 2
     assert lines[0].startswith("gemm_block<VecF32, 6ul>: ") and instruction in lines[0]
+    assert lines[1].startswith("attention_tile<6ul>: ") and instruction in lines[1]
 
 
 def test_a_frame_pointer_makes_its_memory_stack() -> None:
@@ -59,4 +62,4 @@ def test_what_is_no_vector_on_the_stack_or_in_no_kernel_passes() -> None:
 def test_a_folder_without_kernels_fails(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "no gemm_block found" in done.stdout and "0 product kernels, 3 faults" in done.stdout
+    assert "no product kernel found" in done.stdout and "0 product kernels, 3 faults" in done.stdout

@@ -60,8 +60,11 @@ struct Tile {
 
 }  // namespace
 
-constinit const KernelTable kAvx2Kernels = {
-    "avx2", make_gemm_kernels<VecF32, Tile>(), make_activation_kernels<VecF32>(),
-    make_row_kernels<VecF32>(), make_attention_kernels<VecF32, 6, 2>()};
+constinit const KernelTable kAvx2Kernels = {"avx2",
+                                            make_gemm_kernels<VecF32, Tile>(),
+                                            make_activation_kernels<VecF32>(),
+                                            make_row_kernels<VecF32>(),
+                                            make_attention_kernels<VecF32, 6, 2>(),
+                                            make_attention_bf16_kernels<VecF32, 6, 2>()};
 
 }  // namespace fourfold

@@ -62,8 +62,11 @@ struct Tile {
 
 }  // namespace
 
-constinit const KernelTable kAvx512Kernels = {
-    "avx512", make_gemm_kernels<VecF32, Tile>(), make_activation_kernels<VecF32>(),
-    make_row_kernels<VecF32>(), make_attention_kernels<VecF32, 12, 2>()};
+constinit const KernelTable kAvx512Kernels = {"avx512",
+                                              make_gemm_kernels<VecF32, Tile>(),
+                                              make_activation_kernels<VecF32>(),
+                                              make_row_kernels<VecF32>(),
+                                              make_attention_kernels<VecF32, 12, 2>(),
+                                              make_attention_bf16_kernels<VecF32, 12, 2>()};
 
 }  // namespace fourfold

@@ -26,6 +26,12 @@ namespace {
 #include "kernels/generic/gemm_panel.inl.h"
 //
 #include "kernels/generic/listed.inl.h"
+//
+#include "kernels/generic/attention_exp.inl.h"
+//
+#include "kernels/generic/attention_tiles.inl.h"
+//
+#include "kernels/avx512_bf16/attention_dot.h"
 
 struct Tile {
   static constexpr std::size_t kRows = 4;
@@ -69,6 +75,6 @@ double peak_probe_bf16(std::size_t rounds, float* sink) {
 }  // namespace
 
 constinit const Bf16Products kAvx512Bf16Products = {panel_bf16, listed_bf16, features_bf16,
-                                                    peak_probe_bf16};
+                                                    peak_probe_bf16, attention_dot_kernels()};
 
 }  // namespace fourfold

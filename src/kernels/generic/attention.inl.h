@@ -1,76 +1,7 @@
-// Attention kernels: both products in tiles of kRows x (kVecs * V::kLanes) accumulators that stay
-// in registers, and the exponentials between them. Include inside an anonymous namespace, after
-// unroll.inl.h and rows.inl.h.
-
-// Where the first factor has its rows: one below the other, or, for products with its transpose, as
-// columns.
-enum class Factor { plain, transposed };
-
-// a * b + c; plain code multiplies, then adds, like its matrix product.
-template <class V>
-inline V multiply_add(V a, V b, V c) {
-  if constexpr (V::kLanes == 1) return a * b + c;
-  return fma(a, b, c);
-}
-
-// c: [kRows, kVecs * kLanes] (+)= a: [kRows, k] * b: [k, kVecs * kLanes].
-template <class V, Factor kFactor, std::size_t kRows, std::size_t kVecs>
-[[gnu::noinline]] void attention_tile(const float* a, std::size_t lda, const float* b,
-                                      std::size_t ldb, float* c, std::size_t ldc, std::size_t k,
-                                      bool add) {
-  using Rows = std::make_index_sequence<kRows>;
-  using Vecs = std::make_index_sequence<kVecs>;
-  V acc[kRows][kVecs];
-  load_sums(acc, c, ldc, add);
-  const auto step = [&](const float* a_column, const float* b_row) __attribute__((always_inline)) {
-    V column[kVecs];
-    unroll(
-        [&](auto v)
-            __attribute__((always_inline)) { column[v] = opaque(V::load(b_row + v * V::kLanes)); },
-        Vecs{});
-    unroll(
-        [&](auto r) __attribute__((always_inline)) {
-          const V x = opaque(V::set(a_column[kFactor == Factor::plain ? r * lda : r]));
-          unroll(
-              [&](auto v) __attribute__((always_inline)) {
-                acc[r][v] = multiply_add(x, column[v], acc[r][v]);
-              },
-              Vecs{});
-        },
-        Rows{});
-  };
-  const std::size_t next = kFactor == Factor::plain ? 1 : lda;
-  std::size_t i = 0;
-  for (; i + 4 <= k; i += 4) {
-    step(a, b);
-    step(a + next, b + ldb);
-    step(a + 2 * next, b + 2 * ldb);
-    step(a + 3 * next, b + 3 * ldb);
-    a += 4 * next;
-    b += 4 * ldb;
-  }
-  for (; i < k; ++i, a += next, b += ldb) step(a, b);
-  store_sums(acc, c, ldc);
-}
-
-// The same for any number of rows, cut into nearly equal tiles of at most kMaxRows.
-template <class V, Factor kFactor, std::size_t kMaxRows, std::size_t kVecs>
-void attention_tiles(const float* a, std::size_t lda, const float* b, std::size_t ldb, float* c,
-                     std::size_t ldc, std::size_t rows, std::size_t k, bool add) {
-  const std::size_t count = (rows + kMaxRows - 1) / kMaxRows;
-  for (std::size_t tile = 0, done = 0; tile < count; ++tile) {
-    const std::size_t height = (rows - done + count - tile - 1) / (count - tile);
-    unroll(
-        [&](auto r) {
-          if (height == r + 1)
-            attention_tile<V, kFactor, r + 1, kVecs>(
-                a + (kFactor == Factor::plain ? done * lda : done), lda, b, ldb, c + done * ldc,
-                ldc, k, add);
-        },
-        std::make_index_sequence<kMaxRows>{});
-    done += height;
-  }
-}
+// Attention kernels of one instruction set. Include inside an anonymous namespace, after
+// bf16_rows.inl.h and rows.inl.h.
+#include "kernels/generic/attention_exp.inl.h"
+#include "kernels/generic/attention_tiles.inl.h"
 
 // Panels of kWide keys: [head_dim, kWide] each; missing keys are 0.
 template <std::size_t kWide>
@@ -116,8 +47,8 @@ void score_rows(const float* a, std::size_t lda, const float* panels, float* sco
   constexpr std::size_t kWide = kVecs * V::kLanes;
   static_assert(kKeyGroup % kWide == 0);
   for (std::size_t key = 0; key < count; key += kWide)
-    attention_tiles<V, Factor::plain, kMaxRows, kVecs>(a, lda, panels + key * head_dim, kWide,
-                                                       scores + key, lds, rows, head_dim, false);
+    attention_tiles<V, FloatTerm, Factor::plain, kMaxRows, kVecs>(
+        a, lda, panels + key * head_dim, kWide, scores + key, lds, rows, head_dim, false);
 }
 
 // c: [rows, width] (+)= a: [rows, k] * b: [k, width], a slice of columns at a time.
@@ -127,12 +58,12 @@ void value_product(const float* a, std::size_t lda, const float* b, float* c, st
   constexpr std::size_t kWide = kVecs * V::kLanes, kNarrow = kValueGroup / V::kLanes;
   std::size_t column = 0;
   for (; column + kWide <= width; column += kWide)
-    attention_tiles<V, kFactor, kMaxRows, kVecs>(a, lda, b + column, width, c + column, width, rows,
-                                                 k, add);
+    attention_tiles<V, FloatTerm, kFactor, kMaxRows, kVecs>(a, lda, b + column, width, c + column,
+                                                            width, rows, k, add);
   if constexpr (kWide > kValueGroup)
     for (; column < width; column += kValueGroup)
-      attention_tiles<V, kFactor, kMaxRows, kNarrow>(a, lda, b + column, width, c + column, width,
-                                                     rows, k, add);
+      attention_tiles<V, FloatTerm, kFactor, kMaxRows, kNarrow>(a, lda, b + column, width,
+                                                                c + column, width, rows, k, add);
 }
 
 template <class V, std::size_t kMaxRows, std::size_t kVecs>
@@ -147,66 +78,6 @@ void spread_rows(const float* weights, std::size_t ldw, const float* packed, flo
                  std::size_t width, std::size_t rows, std::size_t count) {
   value_product<V, Factor::transposed, kMaxRows, kVecs>(weights, ldw, packed, sums, width, count,
                                                         rows, true);
-}
-
-// e^v for v <= 0 as 2^n 2^f with f = t - n, n = round(t), t = v / ln 2: 2^f = 1 + f q(f) on
-// |f| <= 1/2, q fitted with relative error 2e-9. Below 2^-126 the result is 0; NaN stays NaN.
-template <class V>
-inline V exp2_not_positive(V t) {
-  const V n = round(t), f = t - n;
-  V q = V::set(1.53533634e-4F);
-  q = fma(q, f, V::set(1.3398875e-3F));
-  q = fma(q, f, V::set(9.61843692e-3F));
-  q = fma(q, f, V::set(5.55033237e-2F));
-  q = fma(q, f, V::set(0.240226477F));
-  q = fma(q, f, V::set(0.693147182F));
-  const V power = add_exponent(fma(q, f, V::set(1.0F)), n);
-  return select(less(t, V::set(-126.0F)), V::set(0.0F), power);
-}
-
-template <class V>
-float row_maximum(const float* x, std::size_t n) {
-  constexpr float kLowest = -3.402823466e38F;
-  constexpr std::size_t kLanes = V::kLanes;
-  V top = V::set(kLowest), other = top;
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    top = max(top, V::load(x + i));
-    other = max(other, V::load(x + i + kLanes));
-  }
-  top = max(top, other);
-  for (; i < n; i += kLanes) top = max(top, V::load_part(x + i, n - i).keep(n - i, kLowest));
-  return largest(top);
-}
-
-// The difference is taken before the scale, so a large common part costs no accuracy. All maxima
-// first: each is a chain that the next row's need not wait for.
-template <class V>
-void exp_rows(float* x, std::size_t stride, std::size_t rows, std::size_t count, std::size_t growth,
-              float scale, float* totals) {
-  constexpr std::size_t kLanes = V::kLanes;
-  for (std::size_t row = 0; row < rows; ++row)
-    totals[row] = row_maximum<V>(x + row * stride, count + row * growth);
-  const V factor = V::set(scale * 1.44269504F);
-  for (std::size_t row = 0; row < rows; ++row) {
-    float* values = x + row * stride;
-    const std::size_t n = count + row * growth;
-    const V shift = V::set(totals[row]);
-    V acc = V::set(0.0F);
-    std::size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      const V e = exp2_not_positive((V::load(values + i) - shift) * factor);
-      e.store(values + i);
-      acc = acc + e;
-    }
-    if (i < n) {
-      const V part = V::load_part(values + i, n - i);
-      const V e = exp2_not_positive((part - shift) * factor).keep(n - i, 0.0F);
-      e.store_part(values + i, n - i);
-      acc = acc + e;
-    }
-    totals[row] = sum(acc);
-  }
 }
 
 template <class V>
@@ -224,4 +95,48 @@ constexpr AttentionKernels make_attention_kernels() {
           spread_rows<V, kMaxRows, kVecs>,
           exp_rows<V>,
           divide_row<V>};
+}
+
+// Products of values rounded to bf16, in float32 words: the float32 kernels on rounded factors.
+template <std::size_t kWide>
+void pack_keys_rounded(const float* keys, std::size_t stride, std::size_t count,
+                       std::size_t head_dim, float* panels) {
+  pack_keys<kWide>(keys, stride, count, head_dim, panels);
+  round_row(panels, panels, (count + kWide - 1) / kWide * kWide * head_dim);
+}
+
+template <class V>
+void pack_values_rounded(const float* values, std::size_t stride, std::size_t count,
+                         std::size_t head_dim, float* packed, std::size_t width) {
+  pack_values<V>(values, stride, count, head_dim, packed, width);
+  round_row(packed, packed, count * width);
+}
+
+inline void pack_queries_rounded(const float* queries, std::size_t stride, std::size_t rows,
+                                 std::size_t head_dim, float* packed, std::size_t packed_stride) {
+  for (std::size_t row = 0; row < rows; ++row)
+    round_row(queries + row * stride, packed + row * packed_stride, head_dim);
+}
+
+template <class V>
+void exp_rows_rounded(float* x, std::size_t stride, std::size_t rows, std::size_t count,
+                      std::size_t growth, float scale, float* totals) {
+  exp_rows<V>(x, stride, rows, count, growth, scale, totals);
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* values = x + row * stride;
+    const std::size_t n = count + row * growth;
+    round_row(values, values, n);
+    totals[row] = row_total<V>(n, [&](auto load) { return load(values); });
+  }
+}
+
+template <class V, std::size_t kMaxRows, std::size_t kVecs>
+constexpr AttentionBf16Kernels make_attention_bf16_kernels() {
+  return {1,
+          pack_queries_rounded,
+          pack_keys_rounded<kVecs * V::kLanes>,
+          pack_values_rounded<V>,
+          score_rows<V, kMaxRows, kVecs>,
+          mix_rows<V, kMaxRows, kVecs>,
+          exp_rows_rounded<V>};
 }

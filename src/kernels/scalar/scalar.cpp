@@ -54,6 +54,7 @@ constinit const KernelTable kScalarKernels = {
      non_zero_columns<VecF32>},
     make_activation_kernels<VecF32>(),
     make_row_kernels<VecF32>(),
-    make_attention_kernels<VecF32, 1, 16>()};
+    make_attention_kernels<VecF32, 1, 16>(),
+    make_attention_bf16_kernels<VecF32, 1, 16>()};
 
 }  // namespace fourfold
