@@ -102,20 +102,19 @@ template <std::size_t kWide>
 void pack_keys_rounded(const float* keys, std::size_t stride, std::size_t count,
                        std::size_t head_dim, float* panels) {
   pack_keys<kWide>(keys, stride, count, head_dim, panels);
-  round_row(panels, panels, (count + kWide - 1) / kWide * kWide * head_dim);
+  round_rows(panels, 0, panels, 0, 1, (count + kWide - 1) / kWide * kWide * head_dim);
 }
 
 template <class V>
 void pack_values_rounded(const float* values, std::size_t stride, std::size_t count,
                          std::size_t head_dim, float* packed, std::size_t width) {
   pack_values<V>(values, stride, count, head_dim, packed, width);
-  round_row(packed, packed, count * width);
+  round_rows(packed, width, packed, width, count, width);
 }
 
 inline void pack_queries_rounded(const float* queries, std::size_t stride, std::size_t rows,
                                  std::size_t head_dim, float* packed, std::size_t packed_stride) {
-  for (std::size_t row = 0; row < rows; ++row)
-    round_row(queries + row * stride, packed + row * packed_stride, head_dim);
+  round_rows(queries, stride, packed, packed_stride, rows, head_dim);
 }
 
 template <class V>
@@ -125,7 +124,7 @@ void exp_rows_rounded(float* x, std::size_t stride, std::size_t rows, std::size_
   for (std::size_t row = 0; row < rows; ++row) {
     float* values = x + row * stride;
     const std::size_t n = count + row * growth;
-    round_row(values, values, n);
+    round_rows(values, 0, values, 0, 1, n);
     totals[row] = row_total<V>(n, [&](auto load) { return load(values); });
   }
 }
