@@ -86,7 +86,7 @@ void contract_rows(const Region& region, const FfnCore& core, const ContractRows
   }
   const ProductTerm term{rows.hidden, &core.down};
   const auto cut = rows.add ? TileTasks::Cut::panels_only : TileTasks::Cut::rows_too;
-  product_tiles(region, {&term, 1}, scratch.tiles, cut, finish);
+  product_tiles(region, {&term, 1}, scratch.tiles, cut, finish, rows.shares);
 }
 
 void take_shown(const FfnCore& core, std::size_t n, ExpandRows& rows, Workspace& workspace) {
@@ -129,6 +129,8 @@ void core_forward(const FfnCore& core, ConstMatrix x, Matrix y, Matrix gate, Mat
     contracted.hidden = rows.hidden.operand();
     contracted.non_zero = rows.non_zero;
     contracted.y = y.rows_from(first, n);
+    rows.shares = TaskShares(core.up.panels(), workspace);
+    contracted.shares = TaskShares(core.down.panels(), workspace);
     const auto first_half = [&](const Region& region) {
       input.stage(region);
       if (input.is_copy()) region.barrier();

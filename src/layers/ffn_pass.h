@@ -33,6 +33,7 @@ struct ContractRows {
   std::span<const float> weights;         // [rows], multiplies the bias; empty: 1
   std::span<const std::uint32_t> tokens;  // [rows], distinct; empty: row r is token r
   bool add = false;
+  TaskShares shares;  // of the panels of down, or empty; not with add
   Matrix y;
 };
 

@@ -75,25 +75,28 @@ void expand(const Region& region, const ExpandWeights& weights, const ExpandRows
   const PackedWeight &gate = weights.gate, &up = weights.up;
   const TileTasks tasks(rows.x.rows, up.panels(), region.threads);
   float *first_sums = scratch.tile(region), *second_sums = scratch.tile(region, 1);
-  tasks.for_each(region, [&](std::size_t first, std::size_t count, std::size_t p) {
-    const RowOperand x = rows.x.rows_from(first, count);
-    const std::size_t column = p * kPanel;
-    if (gate.empty()) {
-      panel_product(x, up.panel(p), up.panel(p + 1), first_sums, false);
-    } else {
-      panel_product(x, gate.panel(p), up.panel(p), first_sums, false);
-      panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, false);
-    }
-    for (std::size_t done = 0; done < count; done += kFinished) {
-      const Tile tile{weights,      rows,
-                      first + done, std::min(kFinished, count - done),
-                      column,       std::min(kPanel, up.out() - column)};
-      if (gate.empty())
-        tile.finish_dense(first_sums + done * kPanel);
-      else
-        tile.finish_gated(first_sums + done * kPanel, second_sums + done * kPanel);
-    }
-  });
+  tasks.for_each(
+      region,
+      [&](std::size_t first, std::size_t count, std::size_t p) {
+        const RowOperand x = rows.x.rows_from(first, count);
+        const std::size_t column = p * kPanel;
+        if (gate.empty()) {
+          panel_product(x, up.panel(p), up.panel(p + 1), first_sums, false);
+        } else {
+          panel_product(x, gate.panel(p), up.panel(p), first_sums, false);
+          panel_product(x, up.panel(p), gate.panel(p + 1), second_sums, false);
+        }
+        for (std::size_t done = 0; done < count; done += kFinished) {
+          const Tile tile{weights,      rows,
+                          first + done, std::min(kFinished, count - done),
+                          column,       std::min(kPanel, up.out() - column)};
+          if (gate.empty())
+            tile.finish_dense(first_sums + done * kPanel);
+          else
+            tile.finish_gated(first_sums + done * kPanel, second_sums + done * kPanel);
+        }
+      },
+      rows.shares);
 }
 
 }  // namespace fourfold

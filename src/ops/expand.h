@@ -30,6 +30,7 @@ struct ExpandRows {
   std::span<const float> weights;
   RowBuffer hidden;
   NonZeroBits non_zero;
+  TaskShares shares;  // of the panels, or empty
 
   // Rows row .. of columns first .. of hidden from what act (and up) gave; values are changed.
   void finish(std::size_t row, std::size_t first, Matrix values) const;

@@ -19,19 +19,23 @@ struct ProductTerm {
 // added in order, in one accumulator per element.
 template <class Finish>
 void product_tiles(const Region& region, std::span<const ProductTerm> terms,
-                   const TileScratch& scratch, TileTasks::Cut cut, const Finish& finish) {
+                   const TileScratch& scratch, TileTasks::Cut cut, const Finish& finish,
+                   const TaskShares& shares = {}) {
   const ProductTerm& first_term = terms.front();
   const TileTasks tasks(first_term.x.rows, first_term.weight->panels(), region.threads, cut);
   float* sums = scratch.tile(region);
-  tasks.for_each(region, [&](std::size_t first, std::size_t rows, std::size_t p) {
-    for (std::size_t i = 0; i < terms.size(); ++i) {
-      const bool last = i + 1 == terms.size();
-      const void* next = last ? first_term.weight->panel(p + 1) : terms[i + 1].weight->panel(p);
-      panel_product(terms[i].x.rows_from(first, rows), terms[i].weight->panel(p), next, sums,
-                    i > 0);
-    }
-    finish(sums, first, rows, p);
-  });
+  tasks.for_each(
+      region,
+      [&](std::size_t first, std::size_t rows, std::size_t p) {
+        for (std::size_t i = 0; i < terms.size(); ++i) {
+          const bool last = i + 1 == terms.size();
+          const void* next = last ? first_term.weight->panel(p + 1) : terms[i + 1].weight->panel(p);
+          panel_product(terms[i].x.rows_from(first, rows), terms[i].weight->panel(p), next, sums,
+                        i > 0);
+        }
+        finish(sums, first, rows, p);
+      },
+      shares);
 }
 
 // x as the kernels read it: where it lies, or a copy that the region makes first.

@@ -6,6 +6,7 @@
 
 #include "fourfold/runtime.h"
 #include "kernels/gemm_kernels.h"
+#include "ops/task_shares.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
@@ -35,9 +36,14 @@ struct TileTasks {
   }
 
   // Calls tile(first row, rows, panel) for the thread's tasks. A thread has a range of panels and
-  // walks them once per chunk: the chunk of x then stays in the cache while weights pass by.
+  // walks them once per chunk: the chunk of x then stays in the cache while weights pass by. With
+  // one chunk, panels can be shared as the threads get to them.
   template <class Tile>
-  void for_each(const Region& region, Tile tile) const {
+  void for_each(const Region& region, Tile tile, const TaskShares& shares = {}) const {
+    if (!shares.empty() && chunks == 1) {
+      while (const auto panel = shares.take(region)) tile(0, tokens, *panel);
+      return;
+    }
     Share share = region.share(panels * (cut == Cut::rows_too ? chunks : 1));
     if (share.first == share.last || chunks == 0) return;
     if (cut == Cut::panels_only) {

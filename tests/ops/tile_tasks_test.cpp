@@ -68,6 +68,30 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("shared panels are each taken once, with all rows, unless the rows are cut") {
+  Runtime runtime({.count = 2, .pin = false});
+  Workspace workspace(runtime);
+  for (const std::size_t tokens : kTokens)
+    for (const std::size_t panels : kPanels) {
+      CAPTURE(tokens);
+      CAPTURE(panels);
+      const ScratchScope scope(workspace);
+      const TileTasks tasks(tokens, panels, 2);
+      const TaskShares shares(panels, workspace);
+      std::size_t seen = 0, wrong = 0;
+      for (unsigned thread = 0; thread < 2; ++thread)
+        tasks.for_each(
+            Region{runtime.pool(), thread, 2},
+            [&](std::size_t first, std::size_t rows, std::size_t panel) {
+              seen += rows;
+              wrong += panel >= panels || (tasks.chunks == 1 && (first != 0 || rows != tokens));
+            },
+            shares);
+      CHECK(wrong == 0);
+      CHECK(seen == tokens * panels);
+    }
+}
+
 TEST_CASE("with panels alone cut, one thread has all rows of a panel, in ascending order") {
   for_each_cut([](const TileTasks& tasks, const std::vector<std::vector<Task>>& lists) {
     if (tasks.cut == Cut::rows_too) return;
