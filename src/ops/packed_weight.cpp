@@ -34,9 +34,16 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
+// Two at a time; their number is even.
 bool all_finite(std::span<const Bf16> values) {
   std::uint32_t bad = 0;
-  for (const Bf16 value : values) bad |= (value.bits & 0x7F80U) == 0x7F80U ? 1U : 0U;
+  for (std::size_t i = 0; i < values.size() / 2; ++i) {
+    std::uint32_t pair;
+    std::memcpy(&pair, values.data() + 2 * i, sizeof(pair));
+    const std::uint32_t low = pair & 0x7F80U, high = pair & 0x7F800000U;
+    bad |= low == 0x7F80U ? 1U : 0U;
+    bad |= high == 0x7F800000U ? 1U : 0U;
+  }
   return bad == 0;
 }
 
@@ -124,23 +131,22 @@ void PackedWeight::store_rows(std::size_t panel, std::size_t k, const float* uni
 }
 
 template <class T>
-void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block) {
+void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block, float* units) {
   constexpr std::size_t kPerUnit = std::is_same_v<T, float> ? 1 : 2, kUnits = kPanel / kPerUnit;
-  // Pairs of bf16 move as one word.
-  alignas(64) float units[kUnits * kPanel], words[kUnits * kPanel];
-  std::memcpy(words, block, sizeof(words));
+  // Pairs of bf16 move as one word, which the kernel only copies.
+  const auto* words = reinterpret_cast<const float*>(block);
   kernels().gemm.transpose(words, kUnits, kPanel, kUnits, units, kPanel);
   const std::size_t depth = std::min(kPanel, in_ - k);
   store_rows(n / kPanel, k / kPerUnit, units, (depth + kPerUnit - 1) / kPerUnit);
 }
 
 template <class T>
-void PackedWeight::set_block_of_transpose(std::size_t n, std::size_t k, const T* block) {
+void PackedWeight::set_block_of_transpose(std::size_t n, std::size_t k, const T* block,
+                                          float* units) {
   const std::size_t depth = std::min(kPanel, in_ - n);
   if constexpr (std::is_same_v<T, float>) {
     store_rows(k / kPanel, n, block, depth);
   } else {
-    alignas(64) float units[kBlock / 2];
     for (std::size_t row = 0; row < depth; row += 2)  // the block is 0 beyond the last feature
       pair_bf16(block + row * kPanel, block + (row + 1) * kPanel, units + row / 2 * kPanel);
     store_rows(k / kPanel, n / 2, units, (depth + 1) / 2);
@@ -151,12 +157,13 @@ template <class T>
 bool PackedWeight::pack_blocks(const Weight& weight, std::size_t first, PackedWeight& to,
                                PackedWeight* back) {
   alignas(64) T block[kBlock];
+  alignas(64) float units[kBlock];
   bool finite = true;
   for (std::size_t k = 0; k < to.in_; k += kPanel) {
     std::visit([&](const auto& matrix) { read_block(matrix, first, k, block); }, weight);
     finite = all_finite(std::span<const T>(block)) && finite;
-    to.set_block(first, k, block);
-    if (back != nullptr) back->set_block_of_transpose(first, k, block);
+    to.set_block(first, k, block, units);
+    if (back != nullptr) back->set_block_of_transpose(first, k, block, units);
   }
   _mm_sfence();  // what was streamed is there for all threads
   return finite;
@@ -177,16 +184,16 @@ void PackedWeight::get_block(std::size_t n, std::size_t k, float* block) const {
 
 PackedWeight PackedWeight::transposed() const {
   PackedWeight result(in_, out_, dtype_);
-  alignas(64) float block[kBlock];
+  alignas(64) float block[kBlock], units[kBlock];
   alignas(64) Bf16 narrow[kBlock];
   for (std::size_t n = 0; n < out_; n += kPanel)
     for (std::size_t k = 0; k < in_; k += kPanel) {
       get_block(n, k, block);
       if (dtype_ == Dtype::f32) {
-        result.set_block_of_transpose(n, k, block);
+        result.set_block_of_transpose(n, k, block, units);
       } else {
         copy_row(std::span<const float>(block), narrow);
-        result.set_block_of_transpose(n, k, narrow);
+        result.set_block_of_transpose(n, k, narrow, units);
       }
     }
   _mm_sfence();

@@ -190,8 +190,8 @@ MUTANTS = [
     ),
     Mutant(
         WEIGHT,
-        "result.set_block_of_transpose(n, k, block);",
-        "result.set_block(k, n, block);",
+        "result.set_block_of_transpose(n, k, block, units);",
+        "result.set_block(k, n, block, units);",
         "panels of backward hold turned blocks",
     ),
     Mutant(
