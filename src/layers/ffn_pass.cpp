@@ -80,7 +80,8 @@ void contract_rows(const Region& region, const FfnCore& core, const ContractRows
   if (!rows.non_zero.empty() && core.down.is_finite()) {
     const UnitList list = scratch.lists.list(region, rows.non_zero, core.down);
     if (list.pays) {
-      product_of_listed(region, rows.hidden, core.down, list.units, scratch.tiles, finish);
+      product_of_listed(region, rows.hidden, core.down, list.units, scratch.tiles, finish,
+                        rows.shares);
       return;
     }
   }

@@ -61,13 +61,16 @@ void listed_product(const RowOperand& x, std::span<const std::uint32_t> units, c
 template <class Finish>
 void product_of_listed(const Region& region, const RowOperand& x, const PackedWeight& weight,
                        std::span<const std::uint32_t> units, const TileScratch& scratch,
-                       const Finish& finish) {
+                       const Finish& finish, const TaskShares& shares = {}) {
   float* sums = scratch.tile(region);
-  const Share share = region.share(weight.panels());
-  for (std::size_t p = share.first; p < share.last; ++p) {
-    listed_product(x, units, weight.panel(p), sums);
-    finish(sums, 0, x.rows, p);
-  }
+  const TileTasks tasks(x.rows, weight.panels(), region.threads, TileTasks::Cut::panels_only);
+  tasks.for_each(
+      region,
+      [&](std::size_t, std::size_t rows, std::size_t p) {
+        listed_product(x, units, weight.panel(p), sums);
+        finish(sums, 0, rows, p);
+      },
+      shares);
 }
 
 }  // namespace fourfold
