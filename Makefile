@@ -10,7 +10,7 @@
 ##   make test-exhaustive  all 2^32 inputs of every activation, each instruction set (hours)
 ##   make build        optimised build; the tool is then build/bin/fourfold
 ##   make lint         format, floors, file sizes, object files, clang-tidy, Python
-##   make bench        times Fourfold and its peers, 15 min; rewrites docs/performance.md
+##   make bench        times Fourfold and its peers, 20 min; rewrites docs/performance.md
 ##   make install      into PREFIX (default /usr/local)
 ##   make clean        removes the build folder
 ##

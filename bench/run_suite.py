@@ -62,6 +62,13 @@ def moe() -> Iterator[Run]:
                 yield Run(f"{MOE} --dtype {dtype} --routing {routing}{backward}")
 
 
+def moe_dense() -> Iterator[Run]:
+    """As much work as the mixture does, in one layer."""
+    for dtype in ("f32", "bf16"):
+        shape = "--kind gated --d-model 1024 --d-ff 2816 --tokens 2048"
+        yield Run(f"{shape} --dtype {dtype} --peers none")
+
+
 def avx2() -> Iterator[Run]:
     for dtype in ("f32", "bf16"):
         for tokens in ("1,4,16,64", "512"):
@@ -89,18 +96,18 @@ CURVE = "--kind gated --d-model 1024 --d-ff 2816"
 def curve_tokens() -> Iterator[Run]:
     for dtype in ("f32", "bf16"):
         for tokens in ("1-35", "36-70"):
-            yield Run(f"{CURVE} --dtype {dtype} --tokens {tokens} --repeat 3 --peers onednn")
+            yield Run(f"{CURVE} --dtype {dtype} --tokens {tokens} --peers onednn")
 
 
 def curve_tokens_avx2() -> Iterator[Run]:
     for dtype in ("f32", "bf16"):
-        shape = f"{CURVE} --dtype {dtype} --tokens 1-70 --repeat 3 --peers none"
+        shape = f"{CURVE} --dtype {dtype} --tokens 1-70 --peers none"
         yield Run(shape, {"FOURFOLD_ISA": "avx2"})
 
 
 def curve_sizes() -> Iterator[Run]:
     for tokens in (1, 64):
-        shape = f"--kind gated --dtype f32 --tokens {tokens} --repeat 5 --peers onednn"
+        shape = f"--kind gated --dtype f32 --tokens {tokens} --peers onednn"
         for d_ff in D_FF:
             yield Run(f"{shape} --d-model 1024 --d-ff {d_ff}")
         for d_model in D_MODEL:
@@ -110,7 +117,7 @@ def curve_sizes() -> Iterator[Run]:
 GROUPS = {
     group.__name__: group
     for group in (
-        gated, training, dense, moe, avx2, sparsity, model,
+        gated, training, dense, moe, moe_dense, avx2, sparsity, model,
         curve_tokens, curve_tokens_avx2, curve_sizes,
     )
 }  # fmt: skip

@@ -83,6 +83,12 @@ Time per work should fall smoothly with more tokens, and not jump at sizes that 
 a power of two.
 """
 
+CHECKS = """
+Ratios of Fourfold's own times, the least of each row's rounds. Of many pairs the one nearest to
+its limit is shown. Rows that are compared were not timed in the same minute; on a machine whose
+memory changes speed, a pair above its limit can be the machine's.
+"""
+
 # Peers that nobody timed here, and why.
 NOT_MEASURED = """
 - ggml (llama.cpp): has no package with headers that match its library; its strength is int8 and

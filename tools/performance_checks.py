@@ -1,0 +1,146 @@
+"""What docs/performance.md checks across rows: growth with tokens, jumps between neighbouring
+sizes, and routings of a mixture against each other. Times are the least of each row's rounds, which
+other programs of the machine disturb least.
+"""
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Check:
+    what: str
+    found: float
+    limit: float
+    note: str = ""
+
+    @property
+    def reached(self) -> bool:
+        return self.found <= self.limit
+
+
+def ours(result: dict[str, Any] | None, name: str = "fourfold", **wanted: Any) -> Rows:
+    """The rows of an implementation whose fields have the wanted values."""
+    if result is None:
+        return []
+    rows = [row for run in result["runs"] if "report" in run for row in run["report"]["rows"]]
+    return [
+        row
+        for row in rows
+        if row["implementation"] == name and all(row[k] == v for k, v in wanted.items())
+    ]
+
+
+def least(row: dict[str, Any]) -> float:
+    found: float = row["ms"]["min"]
+    return found
+
+
+def flops(row: dict[str, Any]) -> float:
+    """In millions."""
+    found: float = row["gflops"] * row["ms"]["median"]
+    return found
+
+
+def worst(pairs: Iterator[Check]) -> Iterator[Check]:
+    """The pair nearest to its limit or farthest above, and how many are above."""
+    found = list(pairs)
+    if found:
+        top = max(found, key=lambda check: check.found / check.limit)
+        above = sum(not check.reached for check in found)
+        top.note = f"{above} of {len(found)} above" if above else f"of {len(found)}"
+        yield top
+
+
+class Steps:
+    """From row to row of a series. The machine's speed changes between rows, so a step is the
+    smaller of two: of the least times, and of the medians as the limits measured beside them say
+    they would be at the usual limits. A step of the library's own is in both.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.peak = statistics.median(row["peak_gflops"] for row in rows)
+        self.reads = statistics.median(row["read_gbs"] for row in rows)
+
+    def at_usual_limits(self, row: dict[str, Any]) -> float:
+        limit = max(row["gflops"] / self.peak, row["gbs"] / self.reads) * row["ms"]["median"]
+        found: float = limit / row["share_of_limit"]
+        return found
+
+    def growth(self, one: dict[str, Any], more: dict[str, Any]) -> float:
+        usual = self.at_usual_limits(more) / self.at_usual_limits(one)
+        return min(least(more) / least(one), usual)
+
+
+def token_steps(rows: Rows, what: str) -> Iterator[Check]:
+    rows = sorted(rows, key=lambda row: row["tokens"])
+    for one, more in zip(rows, rows[1:], strict=False):
+        if more["tokens"] == one["tokens"] + 1:
+            yield Check(
+                f"{what}: time of {more['tokens']} tokens / of {one['tokens']}",
+                Steps(rows).growth(one, more),
+                max(1.15, more["tokens"] / one["tokens"]),
+            )
+
+
+def size_steps(rows: Rows, key: str, what: str) -> Iterator[Check]:
+    rows = sorted(rows, key=lambda row: row[key])
+    for one, more in zip(rows, rows[1:], strict=False):
+        if more[key] - one[key] <= 2:
+            steps, work = Steps(rows), flops(more) / flops(one)
+            up, down = steps.growth(one, more) / work, steps.growth(more, one) * work
+            yield Check(
+                f"{what}: time per work at {key} {more[key]} and {one[key]}", max(up, down), 1.15
+            )
+
+
+def ratio(what: str, top: Rows, bottom: Rows, limit: float) -> Iterator[Check]:
+    if top and bottom:
+        yield Check(what, least(top[0]) / least(bottom[0]), limit)
+
+
+def all_checks(results: dict[str, dict[str, Any]]) -> Iterator[Check]:
+    get = results.get
+    for dtype in ("f32", "bf16"):
+        one, four = (ours(get("gated"), dtype=dtype, tokens=tokens) for tokens in (1, 4))
+        if one and four:
+            found = Steps(one + four).growth(one[0], four[0])
+            yield Check(f"{dtype}: SwiGLU, time of 4 tokens / of 1", found, 1.1)
+    for dtype in ("f32", "bf16"):
+        moe = {
+            routing: ours(get("moe"), dtype=dtype, routing=routing, backward=False)
+            for routing in ("uniform", "zipf", "single")
+        }
+        dense = ours(get("moe_dense"), dtype=dtype)
+        yield from ratio(f"{dtype}: mixture, Zipf / uniform", moe["zipf"], moe["uniform"], 1.1)
+        what = f"{dtype}: mixture with all tokens on the same experts / a layer of equal FLOPs"
+        yield from ratio(what, moe["single"], dense, 1.15)
+    for tokens in (64, 512):
+        f32, bf16 = (ours(get("avx2"), dtype=dtype, tokens=tokens) for dtype in ("f32", "bf16"))
+        yield from ratio(f"AVX2, {tokens} tokens: bf16 / f32", bf16, f32, 1.3)
+    for dtype in ("f32", "bf16"):
+        for group, what in (("curve_tokens", dtype), ("curve_tokens_avx2", f"AVX2, {dtype}")):
+            yield from worst(token_steps(ours(get(group), dtype=dtype), what))
+    for tokens in (1, 64):
+        rows = ours(get("curve_sizes"), tokens=tokens)
+        for key, other, value in (("d_ff", "d_model", 1024), ("d_model", "d_ff", 2816)):
+            series = [row for row in rows if row[other] == value]
+            yield from worst(size_steps(series, key, f"f32, {tokens} tokens"))
+    for dtype, times in (("f32", 2.3), ("bf16", 1.2)):
+        for tokens in (512, 2048):
+            what = f"{dtype}, {tokens} tokens forward + backward: time / torch's"
+            mine = ours(get("training"), dtype=dtype, tokens=tokens)
+            torch = ours(get("training"), "torch", dtype=dtype, tokens=tokens)
+            yield from ratio(what, mine, torch, 1 / times)
+
+
+def checks_table(results: dict[str, dict[str, Any]]) -> list[str]:
+    lines = ["| check | found | at most | |", "|---|---:|---:|---|"]
+    for check in all_checks(results):
+        found = f"{check.found:.2f}" if check.reached else f"**{check.found:.2f}**"
+        lines.append(f"| {check.what} | {found} | {check.limit:.2f} | {check.note} |")
+    return lines if len(lines) > 2 else []
