@@ -8,6 +8,7 @@ the line `N passed, N failed`; the counts also go to <build>/deep_counts.json.
 """
 
 import argparse
+import concurrent.futures
 import os
 import re
 import shutil
@@ -103,11 +104,14 @@ def run_mutations(report: SuiteReport, folder: Path, model: Path) -> None:
 
 
 def run_fuzz_targets(report: SuiteReport, folder: Path) -> None:
-    """Every fuzz_* program of the build, for a minute, starting from tests/fuzz/corpus/<name>."""
+    """Every fuzz_* program of the build, for a minute and all at once, starting from
+    tests/fuzz/corpus/<name>."""
     programs = sorted(p for p in (folder / "bin").glob("fuzz_*") if os.access(p, os.X_OK))
     if not programs:
         report.not_run("asan fuzz targets", "there are none yet")
-    for program in programs:
+        return
+
+    def fuzz(program: Path) -> tuple[int, str, float]:
         found = folder / "found" / program.name
         shutil.rmtree(found, ignore_errors=True)
         (found / "corpus").mkdir(parents=True)
@@ -116,10 +120,14 @@ def run_fuzz_targets(report: SuiteReport, folder: Path) -> None:
         if seeds.is_dir():
             command.append(seeds)
         command += [f"-max_total_time={FUZZ_SECONDS}", f"-artifact_prefix={found}/"]
-        command += ["-print_final_stats=1", "-timeout=10", "-rss_limit_mb=2048"]
-        code, output, seconds = run(command, FUZZ_SECONDS + 120)
+        command += ["-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2048"]
+        return run(command, FUZZ_SECONDS + 120)
+
+    with concurrent.futures.ThreadPoolExecutor(len(programs)) as pool:
+        results = list(pool.map(fuzz, programs))
+    for program, (code, output, seconds) in zip(programs, results, strict=True):
         failed = 1 if code != 0 else 0
-        note = f"inputs that fail are in {found}" if failed else ""
+        note = f"inputs that fail are in {folder / 'found' / program.name}" if failed else ""
         report.add(f"asan {program.name}", 1 - failed, failed, seconds, note=note, output=output)
 
 
