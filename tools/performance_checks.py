@@ -52,7 +52,7 @@ def worst(pairs: Iterator[Check]) -> Iterator[Check]:
     if found:
         top = max(found, key=lambda check: check.found / check.limit)
         above = sum(not check.reached for check in found)
-        top.note = f"{above} of {len(found)} above" if above else f"of {len(found)}"
+        top.note = f"{above} of {len(found)} above" if above else f"worst of {len(found)}"
         yield top
 
 
@@ -108,7 +108,8 @@ def all_checks(results: dict[str, dict[str, Any]]) -> Iterator[Check]:
     for dtype in ("f32", "bf16"):
         one, four = (ours(get("gated"), dtype=dtype, tokens=tokens) for tokens in (1, 4))
         if one and four:
-            found = Steps(one + four).growth(one[0], four[0])
+            steps = Steps(one + four)
+            found = steps.at_usual_limits(four[0]) / steps.at_usual_limits(one[0])
             yield Check(f"{dtype}: SwiGLU, time of 4 tokens / of 1", found, 1.1)
     for dtype in ("f32", "bf16"):
         moe = {
@@ -129,7 +130,8 @@ def all_checks(results: dict[str, dict[str, Any]]) -> Iterator[Check]:
         rows = ours(get("curve_sizes"), tokens=tokens)
         for key, other, value in (("d_ff", "d_model", 1024), ("d_model", "d_ff", 2816)):
             series = [row for row in rows if row[other] == value]
-            yield from worst(size_steps(series, key, f"f32, {tokens} tokens"))
+            noun = "token" if tokens == 1 else "tokens"
+            yield from worst(size_steps(series, key, f"f32, {tokens} {noun}"))
     for dtype, times in (("f32", 2.3), ("bf16", 1.2)):
         for tokens in (512, 2048):
             what = f"{dtype}, {tokens} tokens forward + backward: time / torch's"
@@ -139,8 +141,14 @@ def all_checks(results: dict[str, dict[str, Any]]) -> Iterator[Check]:
 
 
 def checks_table(results: dict[str, dict[str, Any]]) -> list[str]:
-    lines = ["| check | found | at most | |", "|---|---:|---:|---|"]
-    for check in all_checks(results):
+    """A sentence and a table; nothing without measurements."""
+    checks = list(all_checks(results))
+    if not checks:
+        return []
+    held = sum(check.reached for check in checks)
+    lines = [f"{held} of {len(checks)} checks hold.", ""]
+    lines += ["| check | found | at most | pairs |", "|---|---:|---:|---|"]
+    for check in checks:
         found = f"{check.found:.2f}" if check.reached else f"**{check.found:.2f}**"
         lines.append(f"| {check.what} | {found} | {check.limit:.2f} | {check.note} |")
-    return lines if len(lines) > 2 else []
+    return lines

@@ -36,7 +36,7 @@ def test_the_worst_step_in_tokens_is_named() -> None:
 def test_steps_below_their_limits() -> None:
     rows = [row(1 + 0.1 * tokens, tokens=tokens, dtype="bf16") for tokens in range(40, 46)]
     (check,) = all_checks(results("curve_tokens_avx2", *rows))
-    assert check.reached and check.limit == 1.15 and check.note == "of 5"
+    assert check.reached and check.limit == 1.15 and check.note == "worst of 5"
     assert check.what.startswith("AVX2, bf16")
 
 
@@ -73,5 +73,6 @@ def test_training_is_compared_with_torch() -> None:
 def test_the_table_marks_what_is_above() -> None:
     rows = [row(1.0, tokens=1), row(1.2, tokens=4)]
     lines = checks_table(results("gated", *rows))
-    assert lines[2:] == ["| f32: SwiGLU, time of 4 tokens / of 1 | **1.20** | 1.10 |  |"]
+    assert lines[0] == "0 of 1 checks hold."
+    assert lines[4:] == ["| f32: SwiGLU, time of 4 tokens / of 1 | **1.20** | 1.10 |  |"]
     assert checks_table({}) == []
