@@ -108,7 +108,8 @@ From n to n + 1 tokens 1.15 is allowed, or (n + 1) / n where that is more.
 
 This machine halves its speed for moments, so neighbours are compared twice: by the fastest round
 of each row, and by the medians after taking out the change of the limits measured beside them. The
-smaller of the two counts. What is still above with AVX-512 are moments of the machine: oneDNN's
+smaller of the two counts; a pair for which they differ by a quarter is not judged. What is still
+above with AVX-512 are moments of the machine: oneDNN's
 times rise with them in the chart, and timed again the pair 42, 43 was below its limit. With AVX2,
 steps at 7, 13 and 19 tokens are the library's: they begin a new block of 6 rows.
 """

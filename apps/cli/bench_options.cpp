@@ -81,7 +81,9 @@ std::vector<std::uint64_t> parse_token_counts(const std::string& text) {
     const std::uint64_t last =
         whole(part.substr(dash + 1, stepped ? plus - dash - 1 : std::string::npos), text);
     const std::uint64_t step = stepped ? whole(part.substr(plus + 1), text) : 1;
-    if (last < first) refuse(fmt::format("--tokens {}: the range {} runs backwards", text, part));
+    if (last < first)
+      refuse(fmt::format("--tokens {}: the range {} runs backwards; write {}-{}", text, part, last,
+                         first));
     if ((last - first) / step >= kMostCounts)
       refuse(fmt::format("--tokens {}: more than {} counts", text, kMostCounts));
     for (std::uint64_t count = first; count <= last; count += step) counts.push_back(count);
@@ -98,6 +100,9 @@ void read_routing(const std::string& text, BenchOptions& options) {
       options.routing = routing;
       return;
     }
+  if (std::error_code ignored;
+      text.find('/') == std::string::npos && text != "-" && !fs::exists(text, ignored))
+    refuse(fmt::format("--routing {}: expected uniform, zipf, single or a file", text));
   options.routing = BenchRouting::listed;
   std::istringstream lines(read_input(text));
   std::size_t number = 0;

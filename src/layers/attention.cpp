@@ -231,13 +231,13 @@ void MultiHeadAttention::forward(ConstMatrix x, std::span<const std::size_t> seq
   gemm(x, core.query_key_value, core.query_key_value_bias, Activation::identity, projected,
        workspace);
   turn_queries_and_keys(core, projected, sequence_lengths, Turn::forward, workspace);
-  // attention_forward rounds what it reads; backward wants the rounded values.
-  if (core.bf16() && save != nullptr) round_rows_to_bf16(projected, projected, workspace);
   attention_forward(core.queries(projected), core.keys(projected), core.values(projected),
                     sequence_lengths, core.shape, mixed, workspace);
-  // The product rounds what it reads; backward wants the rounded values.
-  if (core.bf16() && save != nullptr) round_rows_to_bf16(mixed, mixed, workspace);
   gemm(mixed, core.output, core.output_bias, Activation::identity, y, workspace);
+  if (!core.bf16() || save == nullptr) return;
+  // What is read above is rounded on the way; backward wants the rounded values.
+  round_rows_to_bf16(projected, projected, workspace);
+  round_rows_to_bf16(mixed, mixed, workspace);
 }
 
 void MultiHeadAttention::backward(ConstMatrix x, std::span<const std::size_t> sequence_lengths,

@@ -38,11 +38,18 @@ std::vector<float> read(const SafetensorsFile& file, const std::string& name) {
 template <class Group>
 void for_each_group(std::span<const std::size_t> sequence_lengths, unsigned threads,
                     const Group& group) {
-  const std::size_t wanted = 128 * std::max<std::size_t>(2, threads);
+  // Tokens whose rows, hidden ones too, stay in a thread's L2 cache; for one thread twice as many,
+  // as each group reads the weights of the layer anew.
+  constexpr std::size_t kPerThread = 128, kFewest = 2 * kPerThread;
+  const std::size_t wanted = std::max(kFewest, kPerThread * threads);
+  std::size_t left = 0;
+  for (const std::size_t length : sequence_lengths) left += length;
   std::size_t first = 0, first_row = 0, rows = 0;
   for (std::size_t i = 0; i < sequence_lengths.size(); ++i) {
     rows += sequence_lengths[i];
-    if (rows < wanted && i + 1 < sequence_lengths.size()) continue;
+    left -= sequence_lengths[i];
+    const bool more = i + 1 < sequence_lengths.size();
+    if (more && (rows < wanted || left < wanted / 2)) continue;
     group(first_row, rows, sequence_lengths.subspan(first, i + 1 - first));
     first = i + 1;
     first_row += rows;
@@ -210,7 +217,7 @@ void BertEncoder::forward(std::span<const std::int32_t> ids,
   embed(ids, sequence_lengths, hidden, workspace);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (workspace.clock != nullptr) workspace.clock->enter_layer(i);
-    if (!observers.empty()) {
+    if (!observers.empty()) {  // samples are numbered from the start of one call
       blocks_[i].forward(hidden, sequence_lengths, workspace, observers[i]);
       continue;
     }

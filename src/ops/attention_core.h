@@ -21,8 +21,8 @@ struct HeadShape {
 
 // q, y: [tokens, n_heads * head_dim]; k, v: [tokens, n_kv_heads * head_dim]; y may not overlap the
 // others. sequence_lengths cut the tokens into sequences that do not see each other; they add up to
-// tokens. A head of a sequence is one task: its keys are read in ascending order by one thread, so
-// bits depend on the sequence only.
+// tokens. A block of queries of a head is one task: one thread reads all its keys in ascending
+// order, so bits depend on the sequence only.
 void attention_forward(ConstMatrix q, ConstMatrix k, ConstMatrix v,
                        std::span<const std::size_t> sequence_lengths, const HeadShape& shape,
                        Matrix y, Workspace& workspace);

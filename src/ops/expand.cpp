@@ -11,7 +11,7 @@ constexpr auto kIdentity = static_cast<std::size_t>(Activation::identity);
 
 // Rows finished at a time: what one step writes, the next one reads from the L1 cache.
 constexpr std::size_t kFinished = 32;
-static_assert(NonZeroBits::kMostRows <= kFinished);
+static_assert(NonZeroBits::kMostRows <= kFinished);  // zeros are sought in all rows at once
 
 // Some rows of a tile, from finished sums to hidden. Sums of up, or of gate and up: [rows, 64].
 struct Tile {

@@ -34,8 +34,8 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
-// Two at a time; their number is even.
-bool all_finite(std::span<const Bf16> values) {
+// Two at a time.
+bool all_finite(std::span<const Bf16, kBlock> values) {
   std::uint32_t bad = 0;
   for (std::size_t i = 0; i < values.size() / 2; ++i) {
     std::uint32_t pair;
@@ -133,8 +133,9 @@ void PackedWeight::store_rows(std::size_t panel, std::size_t k, const float* uni
 template <class T>
 void PackedWeight::set_block(std::size_t n, std::size_t k, const T* block, float* units) {
   constexpr std::size_t kPerUnit = std::is_same_v<T, float> ? 1 : 2, kUnits = kPanel / kPerUnit;
-  // Pairs of bf16 move as one word, which the kernel only copies.
-  const auto* words = reinterpret_cast<const float*>(block);
+  // Pairs of bf16 move as one word.
+  float* words = units + kUnits * kPanel;
+  std::memcpy(words, block, kUnits * kPanel * sizeof(float));
   kernels().gemm.transpose(words, kUnits, kPanel, kUnits, units, kPanel);
   const std::size_t depth = std::min(kPanel, in_ - k);
   store_rows(n / kPanel, k / kPerUnit, units, (depth + kPerUnit - 1) / kPerUnit);
@@ -157,11 +158,11 @@ template <class T>
 bool PackedWeight::pack_blocks(const Weight& weight, std::size_t first, PackedWeight& to,
                                PackedWeight* back) {
   alignas(64) T block[kBlock];
-  alignas(64) float units[kBlock];
+  alignas(64) float units[2 * kBlock];
   bool finite = true;
   for (std::size_t k = 0; k < to.in_; k += kPanel) {
     std::visit([&](const auto& matrix) { read_block(matrix, first, k, block); }, weight);
-    finite = all_finite(std::span<const T>(block)) && finite;
+    finite = all_finite(std::span<const T, kBlock>(block)) && finite;
     to.set_block(first, k, block, units);
     if (back != nullptr) back->set_block_of_transpose(first, k, block, units);
   }

@@ -38,7 +38,7 @@ class PackedWeight {
   std::size_t panel_words() const;
   float value(std::size_t n, std::size_t k) const;
   // The same block of 64 x 64 values in panels of the weight and of its transpose: features from n
-  // on, inputs from k on; block: [n][k], what lies outside is 0. units: [64, 64], scratch.
+  // on, inputs from k on; block: [n][k], what lies outside is 0. units: scratch.
   template <class T>
   void set_block(std::size_t n, std::size_t k, const T* block, float* units);
   template <class T>

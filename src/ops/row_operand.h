@@ -37,7 +37,7 @@ class RowBuffer {
   RowBuffer(std::size_t rows, std::size_t k, Dtype weight, Workspace& workspace);
 
   bool empty() const { return data_ == nullptr; }
-  // values become rows row .. of columns first ..; their number is even, or the rows end there.
+  // values become rows row .. of columns first ..; the number of columns is even, or ends the rows.
   void store(std::size_t row, std::size_t first, ConstMatrix values) const;
   // Where float32 values can be written without store; null where they must be rounded.
   float* place(std::size_t row, std::size_t first) const {

@@ -1,6 +1,6 @@
-// A persistent pool with a fixed split: thread t of T always gets the same tasks, so results cannot
-// depend on timing. The caller is thread 0. Workers spin briefly, then sleep; a forked child starts
-// its own workers at the first call.
+// A persistent pool with a fixed split: thread t of T always gets the same part of a range. The
+// caller is thread 0. Workers spin briefly, then sleep; a forked child starts its own workers at
+// the first call.
 #pragma once
 
 #include <cstddef>

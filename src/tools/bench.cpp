@@ -354,7 +354,10 @@ void check_options(const BenchOptions& options) {
   const bool moe = options.kind == FfnKind::moe;
   if (moe) {
     in_range("experts", options.n_experts, std::min<std::uint64_t>(4096, options.d_model));
-    in_range("top_k", options.top_k, options.n_experts);
+    if (options.top_k == 0 || options.top_k > options.n_experts)
+      refuse(ErrorCode::invalid_argument,
+             fmt::format("top_k is {}, expected 1 to the number of experts, {}", options.top_k,
+                         options.n_experts));
   }
   if (options.d_model * options.d_ff * (moe ? options.n_experts : 1) > kMostElements)
     refuse(ErrorCode::invalid_argument,
@@ -364,7 +367,9 @@ void check_options(const BenchOptions& options) {
                                                activation_name(options.activation)));
   if (options.sparsity) {
     if (!(*options.sparsity > 0 && *options.sparsity < 1))
-      refuse(ErrorCode::invalid_argument, "sparsity is a share above 0 and below 1");
+      refuse(ErrorCode::invalid_argument,
+             fmt::format("sparsity is {}, expected a share above 0 and below 1, such as 0.9",
+                         *options.sparsity));
     if (moe || !gives_exact_zeros(options.activation))
       refuse(ErrorCode::unsupported,
              "sparsity needs kind dense or gated and an activation with exact zeros: relu, relu2, "

@@ -106,8 +106,14 @@ TEST_CASE("every table is complete") {
     CHECK((table->rows.softmax_backward != nullptr));
     CHECK((table->attention.pack_keys != nullptr));
     CHECK((table->attention.divide_row != nullptr));
-    CHECK((table->attention_bf16.pack_queries != nullptr));
-    CHECK((table->attention_bf16.exp_rows != nullptr));
+    const AttentionBf16Kernels& bf16 = table->attention_bf16;
+    CHECK(bf16.values_per_word == (name == "avx512_bf16" ? 2 : 1));
+    CHECK((bf16.pack_queries != nullptr));
+    CHECK((bf16.pack_keys != nullptr));
+    CHECK((bf16.pack_values != nullptr));
+    CHECK((bf16.score_rows != nullptr));
+    CHECK((bf16.mix_rows != nullptr));
+    CHECK((bf16.exp_rows != nullptr));
     CHECK((table->rows.add != nullptr));
   }
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -232,6 +233,26 @@ TEST_CASE("bf16 weights: x, the factors of attention and the mixed heads are rou
   const auto exact = sample.expected(reference::widened(x), {13});
   CHECK(reference::largest_difference(y, exact) < 0.03);
   CHECK(reference::largest_difference(y, exact) > 1e-5);
+}
+
+TEST_CASE("bf16: a saved pass gives the same bits where values are tiny") {
+  const std::vector<Bf16> one(1, to_bf16(1.0F));
+  const ConstBf16Matrix weight(one.data(), 1, 1);
+  AttentionWeights weights;
+  weights.query = weights.key = weights.value = weights.output = weight;
+  // Just below the smallest normal number, to which it would round.
+  const std::vector<float> tiny(1, std::bit_cast<float>(0x007FFFFFU));
+  weights.value_bias = tiny;
+  const MultiHeadAttention layer(weights, 1);
+  Runtime runtime({.count = 1});
+  Workspace workspace(runtime);
+  const float x = 0;
+  float y = 1, y_saved = 2;
+  AttentionSaved saved;
+  const std::vector<std::size_t> lengths{1};
+  layer.forward({&x, 1, 1}, lengths, {&y, 1, 1}, workspace);
+  layer.forward({&x, 1, 1}, lengths, {&y_saved, 1, 1}, workspace, &saved);
+  CHECK(same_bits(y, y_saved));
 }
 
 TEST_CASE("new weights are those of a new layer, bit for bit") {

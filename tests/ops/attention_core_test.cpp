@@ -245,11 +245,16 @@ TEST_CASE("shared key heads and a causal mask against float64") {
         CAPTURE(head_dim);
         CausalProblem problem({tokens}, head_dim);
         problem.causal = causal;
+        for (auto* values : {&problem.q, &problem.k, &problem.v})
+          for (float& value : *values) value = round_to_bf16(value);
         const auto expected =
             reference::attention(reference::widened(problem.q), reference::widened(problem.k),
                                  reference::widened(problem.v), tokens,
                                  {6, 2, head_dim, causal, static_cast<double>(0.31F)});
         CHECK(reference::largest_difference(problem.run(), expected) < 2e-5);
+        // Each weight is rounded by up to 2^-9, and their sum is that of the rounded ones.
+        problem.dtype = Dtype::bf16;
+        CHECK(reference::largest_difference(problem.run(), expected) < 1.01 / 256);
       }
 }
 
@@ -266,10 +271,13 @@ TEST_CASE("causal: the start of a sequence has the bits of that start alone") {
 }
 
 TEST_CASE("causal: sequences side by side equal each alone; threads change no bit") {
-  const CausalProblem both({71, 0, 13}, 5);
-  const std::vector<float> y = both.run(1);
-  for (const unsigned threads : {2U, 7U}) CHECK(same_bits(both.run(threads), y));
-  CHECK(same_bits(both.first(71).run(), {y.data(), 71 * both.width()}));
+  CausalProblem both({71, 0, 13}, 5);
+  for (const Dtype dtype : kDtypes) {
+    both.dtype = dtype;
+    const std::vector<float> y = both.run(1);
+    for (const unsigned threads : {2U, 7U}) CHECK(same_bits(both.run(threads), y));
+    CHECK(same_bits(both.first(71).run(), {y.data(), 71 * both.width()}));
+  }
 }
 
 TEST_CASE("causal: NaN and infinity in a later token reach no earlier one") {

@@ -55,6 +55,13 @@ def test_a_step_of_the_machine_is_none() -> None:
     assert check.reached and check.found == pytest.approx(1.1)
 
 
+def test_what_two_ways_of_timing_tell_apart_is_not_judged() -> None:
+    """The fastest round of 42 tokens had a machine of twice the speed; half of it was measured."""
+    rows = [row(1.0, tokens=40), row(1.1, tokens=41), row(1.2, tokens=42, peak=5.0)]
+    (check,) = all_checks(results("curve_tokens", *rows))
+    assert "41 tokens / of 40" in check.what and check.note == "worst of 1, 1 not judged"
+
+
 def test_routings_are_compared_with_each_other_and_with_a_layer() -> None:
     moe = [row(ms, routing=name) for name, ms in (("uniform", 10), ("zipf", 11.5), ("single", 12))]
     other = row(99.0, routing="uniform", backward=True)

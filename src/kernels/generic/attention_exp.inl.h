@@ -30,9 +30,22 @@ float row_maximum(const float* x, std::size_t n) {
   return largest(top);
 }
 
-// The difference is taken before the scale, so a large common part costs no accuracy. All maxima
-// first: each is a chain that the next row's need not wait for.
+// Keeps n values from column i of a row on, and returns what the sum of the row counts.
 template <class V>
+struct PlainExps {
+  [[gnu::always_inline]] static V store(V e, float* row, std::size_t i, std::size_t n) {
+    if (n < V::kLanes)
+      e.store_part(row + i, n);
+    else
+      e.store(row + i);
+    return e;
+  }
+};
+
+// The difference is taken before the scale, so a large common part costs no accuracy. All maxima
+// first: each is a chain that the next row's need not wait for. What is stored lies where values
+// were read before.
+template <class V, class Exps = PlainExps<V>>
 void exp_rows(float* x, std::size_t stride, std::size_t rows, std::size_t count, std::size_t growth,
               float scale, float* totals) {
   constexpr std::size_t kLanes = V::kLanes;
@@ -47,14 +60,12 @@ void exp_rows(float* x, std::size_t stride, std::size_t rows, std::size_t count,
     std::size_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
       const V e = exp2_not_positive((V::load(values + i) - shift) * factor);
-      e.store(values + i);
-      acc = acc + e;
+      acc = acc + Exps::store(e, values, i, kLanes);
     }
     if (i < n) {
       const V part = V::load_part(values + i, n - i);
       const V e = exp2_not_positive((part - shift) * factor).keep(n - i, 0.0F);
-      e.store_part(values + i, n - i);
-      acc = acc + e;
+      acc = acc + Exps::store(e, values, i, n - i);
     }
     totals[row] = sum(acc);
   }
