@@ -159,7 +159,7 @@ MUTANTS = [
     ),
     Mutant(
         EXPAND,
-        "for (std::size_t i = 0; i < n; ++i) values[i] *= weights[row];",
+        "for (float& value : values.row(r)) value *= weights[row + r];",
         "{}",
         "forward: hidden without the routing weight",
     ),
