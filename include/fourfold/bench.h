@@ -62,6 +62,9 @@ struct BenchRow {
   std::string kind, activation, dtype, routing;
   std::uint64_t d_model = 0, d_ff = 0, n_experts = 0, top_k = 0, tokens = 0;
   std::uint64_t batch = 0, seq_len = 0;  // of a model
+  // Of a mixture: experts with tokens, and the tokens of the fullest over the mean of all experts.
+  std::uint64_t experts_hit = 0;
+  double largest_load = 0;
   bool backward = false;
   std::optional<double> sparsity, exact_zero;  // asked for, and counted in the hidden values
   std::string implementation, version;
@@ -86,6 +89,7 @@ struct BenchReport {
   double peak_gflops_f32 = 0, peak_gflops_bf16 = 0;
   double read_gbs = 0;  // median over the rows
   std::uint64_t repeat = 0;
+  std::uint64_t major_faults = 0;  // pages that came from disk while Fourfold was timed
   std::string model;
   std::vector<BenchRow> rows;
   std::vector<BenchAbsence> not_measured;

@@ -73,6 +73,9 @@ void write_row(JsonWriter& json, const BenchRow& row) {
   optional_field(json, "n_experts", row.n_experts);
   optional_field(json, "top_k", row.top_k);
   optional_field(json, "routing", row.routing);
+  optional_field(json, "experts_hit", row.experts_hit);
+  optional_field(json, "largest_load",
+                 row.n_experts > 0 ? std::optional(row.largest_load) : std::nullopt);
   optional_field(json, "batch", row.batch);
   optional_field(json, "seq_len", row.seq_len);
   json.field("backward", row.backward);
@@ -99,6 +102,17 @@ void write_row(JsonWriter& json, const BenchRow& row) {
     json.null();
   }
   json.end_object();
+}
+
+// How the tokens of a mixture were spread, for each count of tokens.
+std::string loads_text(const BenchReport& report, TextStyle style) {
+  std::string loads;
+  for (const BenchRow& row : report.rows)
+    if (row.n_experts > 0 && row.implementation == "fourfold")
+      loads += fmt::format("{}{}: {} of {} with tokens, the fullest with {} times the mean",
+                           loads.empty() ? "" : "; ", counted(row.tokens, "token"), row.experts_hit,
+                           row.n_experts, fixed(row.largest_load, 2));
+  return loads.empty() ? "" : "\n" + labelled("experts", loads, kLabel, style);
 }
 
 // Equal reasons in one line, with the token counts that they are for.
@@ -171,6 +185,7 @@ std::string bench_text(const BenchReport& report, TextStyle style) {
                              fixed((*row.stages_ms)[i] / row.ms.median * 100, 1));
       text += labelled("stages", parts, kLabel, style);
     }
+  text += loads_text(report, style);
   text += absences_text(report, style);
   for (const std::string& warning : report.warnings)
     text += labelled("warning", warning, kLabel, style);
@@ -186,7 +201,7 @@ std::string bench_json(const BenchReport& report) {
   json.field("f32", report.peak_gflops_f32).field("bf16", report.peak_gflops_bf16).end_object();
   json.field("read_gbs", report.read_gbs).end_object();
   optional_field(json, "model", report.model);
-  json.field("repeat", report.repeat);
+  json.field("repeat", report.repeat).field("major_faults", report.major_faults);
   json.key("rows").begin_array();
   for (const BenchRow& row : report.rows) write_row(json, row);
   json.end_array();

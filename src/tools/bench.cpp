@@ -2,6 +2,7 @@
 #include "fourfold/bench.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +22,13 @@
 
 namespace fourfold {
 namespace {
+
+// Pages that this process had to wait for from disk, so far.
+std::uint64_t major_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_majflt);
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -218,17 +226,21 @@ void Bench::row(BenchWork& work) {
   double peak = measure_peak_gflops(pool, options_.dtype);
   double read = measure_read_gbs(pool, work.weight_bytes());
   double idle = 0, busy = 0;
+  std::uint64_t faults = 0;
   for (std::uint64_t round = 0; round < options_.repeat; ++round)
     for (Contender& one : contenders) {
       if (one.out) continue;
       const bool ours = one.peer == nullptr;
       const double before = ours ? peers_cpu_seconds() : 0;
+      const std::uint64_t faults_before = major_faults();
       guard(one, [&] {
         const double ms = measure(work, one, one.passes, one.warm);
         one.ms.push_back(ms / static_cast<double>(one.passes * work.copies()));
         if (ours) busy += ms / 1e3;
       });
-      if (ours) idle += peers_cpu_seconds() - before;
+      if (!ours) continue;
+      idle += peers_cpu_seconds() - before;
+      faults += major_faults() - faults_before;
     }
   peak = std::max(peak, measure_peak_gflops(pool, options_.dtype));
   read = std::max(read, measure_read_gbs(pool, work.weight_bytes()));
@@ -238,6 +250,11 @@ void Bench::row(BenchWork& work) {
         "{} tokens: peers used {:.0f} ms of CPU time while Fourfold was timed for {:.0f} ms; "
         "they were not idle",
         tokens_, idle * 1e3, busy * 1e3));
+  report_.major_faults += faults;
+  if (faults > 0)
+    report_.warnings.push_back(
+        fmt::format("{} tokens: {} pages came from disk while Fourfold was timed; memory is short",
+                    tokens_, faults));
   for (Contender& one : contenders)
     if (!one.out) guard(one, [&] { find_error(work, one); });
   add_rows(work, contenders, peak, read);

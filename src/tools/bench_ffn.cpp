@@ -175,7 +175,8 @@ class FfnWork : public BenchWork {
  private:
   void call(AnyFfn& layer);
   ConstMatrix x() const { return {inputs_.x.data(), shape_.tokens, shape_.d_model}; }
-  double used_experts() const;
+  std::vector<std::uint64_t> expert_loads() const;
+  std::uint64_t used_experts() const;
 
   BenchCase shape_;
   BenchRouting routing_;
@@ -260,10 +261,17 @@ BenchOutputs FfnWork::our_outputs() {
   };
 }
 
-double FfnWork::used_experts() const {
-  std::vector<char> used(shape_.n_experts, shape_.moe() ? 0 : 1);
-  for (const std::uint32_t expert : inputs_.experts) used[expert] = 1;
-  return static_cast<double>(std::count(used.begin(), used.end(), 1));
+// Tokens of each expert; a layer that is no mixture counts as one.
+std::vector<std::uint64_t> FfnWork::expert_loads() const {
+  std::vector<std::uint64_t> loads(shape_.n_experts, shape_.moe() ? 0 : shape_.tokens);
+  for (const std::uint32_t expert : inputs_.experts) ++loads[expert];
+  return loads;
+}
+
+std::uint64_t FfnWork::used_experts() const {
+  const auto loads = expert_loads();
+  return loads.size() -
+         static_cast<std::uint64_t>(std::count(loads.begin(), loads.end(), std::uint64_t{0}));
 }
 
 // forward + backward: three products of the size of each forward one; weights are read by both,
@@ -275,15 +283,16 @@ BenchCost FfnWork::cost() const {
   const double into = shape_.gated() ? 2 : 1, matrices = into + 1;
   const double down_flops = skipping_ ? 1 - zeros_.share() : 1;
   const double down_bytes = skipping_ ? zeros_.used_neurons() : 1;
-  const double packed = static_cast<double>(packed_bytes(layers_[0])) * used_experts() /
-                        static_cast<double>(shape_.n_experts);
+  const auto used = static_cast<double>(used_experts());
+  const double packed =
+      static_cast<double>(packed_bytes(layers_[0])) * used / static_cast<double>(shape_.n_experts);
   const double element = shape_.dtype == Dtype::bf16 && !shape_.backward ? 2 : 4;
   BenchCost cost;
   cost.flops = 2 * one * (into + down_flops);
   if (shape_.moe()) cost.flops += 2 * tokens * d * static_cast<double>(shape_.n_experts);
   cost.bytes = packed * (into + down_bytes) / matrices + 2 * element * tokens * d;
   if (shape_.backward) {
-    const double gradients = 4 * matrices * d * static_cast<double>(shape_.d_ff) * used_experts();
+    const double gradients = 4 * matrices * d * static_cast<double>(shape_.d_ff) * used;
     cost.flops *= 3;
     cost.bytes = 2 * packed + gradients + 4 * element * tokens * d;
   }
@@ -304,6 +313,11 @@ void FfnWork::describe(BenchRow& row) const {
     row.n_experts = shape_.n_experts;
     row.top_k = shape_.top_k;
     row.routing = bench_routing_name(routing_);
+    const auto loads = expert_loads();
+    row.experts_hit = used_experts();
+    row.largest_load = static_cast<double>(*std::max_element(loads.begin(), loads.end())) *
+                       static_cast<double>(loads.size()) /
+                       static_cast<double>(shape_.tokens * shape_.top_k);
   }
 }
 

@@ -72,8 +72,9 @@ def test_rows_have_every_field_of_the_schema(run_fourfold: Run, kind: str, dtype
     arguments = [*TINY, "--kind", kind, "--dtype", dtype, "--tokens", "17,19", "--peers", "none"]
     report = parsed(run_fourfold(*arguments, "--json", "--threads", "1"))
     assert set(report) == {
-        "schema", "machine", "model", "repeat", "rows", "not_measured", "warnings"
+        "schema", "machine", "model", "repeat", "major_faults", "rows", "not_measured", "warnings"
     }  # fmt: skip
+    assert report["major_faults"] == 0
     assert report["machine"]["peak_gflops"]["f32"] > 0
     assert report["machine"]["threads"] == 1
     assert report["repeat"] == 3
@@ -89,6 +90,10 @@ def test_rows_have_every_field_of_the_schema(run_fourfold: Run, kind: str, dtype
         assert row["max_relative_error"] < (1e-5 if dtype == "f32" else 0.05)
         assert row["error_samples"] == 8 * 23
         assert row["n_experts"] == (8 if kind == "moe" else None)
+        if kind == "moe":
+            assert 2 <= row["experts_hit"] <= 8 and 1 <= row["largest_load"] <= 4
+        else:
+            assert row["experts_hit"] is None and row["largest_load"] is None
 
 
 def test_json_out_and_text(run_fourfold: Run, tmp_path: Path) -> None:
@@ -118,7 +123,10 @@ def test_routing_from_a_file(run_fourfold: Run, tmp_path: Path) -> None:
     routing.write_text("0 3\n2 1\n")
     moe = [*TINY, "--kind", "moe", "--experts", "5", "--peers", "none", "--tokens", "18"]
     report = parsed(run_fourfold(*moe, "--routing", str(routing), "--json"))
-    assert report["rows"][0]["routing"] == "listed"
+    (row,) = report["rows"]
+    assert row["routing"] == "listed"
+    # 9 tokens each go to experts 0 and 3, and 2 and 1, of five: 9 against 36 / 5.
+    assert (row["experts_hit"], row["largest_load"]) == (4, 1.25)
     assert report["rows"][0]["max_relative_error"] < 1e-5
 
 
