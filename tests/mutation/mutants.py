@@ -171,7 +171,8 @@ MUTANTS = [
     ),
     Mutant(
         ROWS,
-        "if (weight_ == Dtype::bf16)\n    gemm.round_rows(values.data, values.stride, to, stride, values.rows, n);\n"
+        "if (weight_ == Dtype::bf16)\n"
+        "    gemm.round_rows(values.data, values.stride, to, stride, values.rows, n);\n"
         "  else",
         "",
         "bf16: left operands are not rounded",
