@@ -86,8 +86,8 @@ exact zeros in bf16 a fifth of the pairs of rows is read, 256 bytes here and the
 gives at two thirds of its rate.
 
 GELU's exact form costs 50 cycles for 16 values, and promises 2 units in the last place (see
-numerics.md): 6 % of the BERT-base layer in bf16 and 3 % in float32, where oneDNN is ahead at 128 or
-512 tokens. In MiniLM it is 4 % in float32, and attention 37 %, most of it in products with its
+numerics.md): 6 % of the BERT-base layer in bf16, where oneDNN is ahead from 32 tokens on, and 3 %
+in float32. In MiniLM it is 4 % in float32, and attention 37 %, most of it in products with its
 weights.
 
 With AVX2 a row block of 6 x 16 reads its slice of a packed weight from the L2 cache each time, and
