@@ -65,8 +65,8 @@ The goals were set on a CPU of the next generation (Zen 5), with twice the width
 operations. On this one (Zen 4) a core does one 512-bit multiply-add a cycle, float32 or dot
 product of bf16, and the best peer of SwiGLU forward already runs at 0.90 to 0.96 of that peak from
 256 tokens on: 1.04 times that is 0.94 to 1.00 of it, 1.15 times at 64 tokens more than the peak.
-2.5 times torch's mixture in float32 (0.40 to 0.73 of the peak), 2.3 times its training in float32
-(0.73) and 1.2 times in bf16 (0.85) are above the peak or at it.
+2.5 times torch's mixture in float32 is above the peak in most runs (torch moved between 0.34 and
+0.73 of it), and so are 2.3 times its training in float32 (0.73) and 1.2 times in bf16 (0.85).
 
 Samples of the running code (`perf record`, SwiGLU 2048/5632, 512 tokens, bf16): forward, the
 product loop has 95 % of Fourfold's own time, activation and gating 2 %, rounding 1 %. The loop by
@@ -78,8 +78,8 @@ activations 2 %, the product loop the rest.
 A mixture's step forward + backward moves more memory than a layer's: for 1,024 tokens all eight
 experts are packed anew (0.4 GB in bf16) and their float32 gradients read and written (0.55 GB),
 40 ms. torch writes gradients of bf16, half as much, and packs nothing; with all tokens on the same
-experts Fourfold still packs the other six. Forward in bf16 Fourfold runs at 0.88 to 0.90 of the
-peak and torch at 0.72 to 0.78: 1.25 times that is 0.90 to 0.98.
+experts Fourfold still packs the other six. Forward in bf16 Fourfold runs at 0.85 to 0.92 of the
+peak and torch at up to 0.78: 1.25 times that would be 0.98.
 
 Up to 4 tokens a SwiGLU layer reads its weights as fast as the probe beside it reads memory. With
 exact zeros in bf16 a fifth of the pairs of rows is read, 256 bytes here and there, which the memory
