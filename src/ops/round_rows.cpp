@@ -1,5 +1,6 @@
 #include "ops/round_rows.h"
 
+#include "kernels/dispatch.h"
 #include "platform/thread_pool.h"
 
 namespace fourfold {
@@ -8,7 +9,7 @@ void round_rows_to_bf16(ConstMatrix x, Matrix y, Workspace& workspace) {
   workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
     const auto from = x.row(row);
     const auto to = y.row(row);
-    for (std::size_t i = 0; i < from.size(); ++i) to[i] = round_to_bf16(from[i]);
+    kernels().gemm.round_rows(from.data(), 0, to.data(), 0, 1, from.size());
   });
 }
 
@@ -24,7 +25,7 @@ void narrow_rows(ConstMatrix x, Bf16Matrix y, Workspace& workspace) {
   workspace.runtime().pool().for_each(x.rows, [&](std::size_t row, unsigned) {
     const auto from = x.row(row);
     const auto to = y.row(row);
-    for (std::size_t i = 0; i < from.size(); ++i) to[i] = to_bf16(from[i]);
+    kernels().gemm.narrow_rows(from.data(), 0, &to.data()->bits, 0, 1, from.size());
   });
 }
 
